@@ -1,0 +1,1 @@
+//! Takes gathered into callouts.

@@ -1,0 +1,1 @@
+//! Keys that carry no client text.

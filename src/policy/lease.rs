@@ -1,0 +1,1 @@
+//! Tokens taken ahead of time.

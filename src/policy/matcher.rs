@@ -1,0 +1,1 @@
+//! Which limits a request meets.

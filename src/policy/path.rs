@@ -1,0 +1,1 @@
+//! Paths, normalised for matching.

@@ -1,0 +1,1 @@
+//! Per-identity changes of limits.

@@ -1,0 +1,1 @@
+//! The server between filter and Redis.

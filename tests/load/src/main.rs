@@ -1,0 +1,3 @@
+//! The sample upstream, the load generator and the reports.
+
+fn main() {}

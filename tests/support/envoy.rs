@@ -1,0 +1,1 @@
+//! A real Envoy with the shipped filter.

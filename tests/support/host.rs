@@ -1,0 +1,1 @@
+//! A fake Envoy: runs the shipped module under an interpreter.

@@ -1,0 +1,1 @@
+//! The shim, as a process.

@@ -1,0 +1,1 @@
+//! An upstream that counts what reaches it.
