@@ -126,6 +126,17 @@ pub struct Overload {
     pub target_delay_us: u64,
     /// Deadline of requests that bring none, microseconds; `None` means none.
     pub default_deadline_us: Option<u64>,
+    /// Whose requests share a class fairly while it is contended, and form the rotating cohorts; `None` means
+    /// nobody is told apart.
+    pub tenant: Option<IdentityId>,
+    /// Share of the capacity that normal, low and sheddable requests each keep whatever the load, percent, 0 to
+    /// 10; 1 by default. It is the starvation bound.
+    pub floor_percent: u8,
+    /// Long-lived requests (upgrades, event streams, streaming gRPC) at once in one worker, 1 to 1,000,000;
+    /// 1,024 by default.
+    pub streams_max: u64,
+    /// Longest `Retry-After` of a shed, seconds, 1 to 3,600; 60 by default.
+    pub retry_after_max_s: u32,
     /// Whether sheds are carried out.
     pub mode: Mode,
 }
@@ -137,6 +148,9 @@ pub struct Upstream {
     pub cluster: Box<str>,
     /// Fixed bound on requests in flight in one Envoy, 1 to 1,000,000; `None` means it is learnt.
     pub max_in_flight: Option<u64>,
+    /// The connection bound of the cluster (`circuit_breakers` `max_connections`), 1 to 1,000,000, for when the
+    /// admin endpoint cannot be asked; `None` means it is read from the stats.
+    pub max_connections: Option<u64>,
 }
 
 /// How saturation is judged.
