@@ -1,1 +1,215 @@
-//! From a document to a policy.
+//! From a document to a [`Policy`], or to everything that is wrong with it.
+//!
+//! The grammar is told in `envoy/CONFIGURATION.md`. Nothing is guessed: an unknown field, a number out of range, a
+//! fraction where a whole number is due, a name that stands twice are faults, each with its path, what was expected
+//! and what was found.
+
+mod algorithm;
+mod attribute;
+mod fault;
+mod fields;
+mod fingerprint;
+mod limit;
+mod overload;
+mod pattern;
+mod responses;
+mod scalar;
+mod shim;
+mod source;
+mod spelling;
+mod tier;
+mod value;
+
+use self::fault::Log;
+pub use self::fault::{Fault, Faults};
+use self::fields::Fields;
+use self::source::EVERYONE;
+use self::value::{Value, alternatives, is_name};
+use crate::limit::{Enforce, Limit};
+use crate::node::{self, Node, NodeError};
+use crate::policy::{Mode, Policy};
+
+/// The version of the grammar that a document has to name.
+const VERSION: u64 = 1;
+
+/// Most limits in a policy.
+const LIMITS_MAX: usize = 1_000;
+
+const KNOWN: &[&str] = &[
+    "version",
+    "namespace",
+    "digest_secret",
+    "shim",
+    "identities",
+    "limits",
+    "tiers",
+    "tier_from",
+    "overload",
+    "responses",
+    "mode",
+];
+
+/// A policy from what Envoy hands over: JSON, or a serialized `google.protobuf.Struct`.
+///
+/// # Errors
+///
+/// Every fault of the document.
+pub fn from_bytes(bytes: &[u8]) -> Result<Policy, Faults> {
+    // A serialized Struct begins with the tag of its one field, which in JSON is a line feed: only one of the two
+    // can be read to its end.
+    match bytes.first() {
+        Some(b'\n') => match node::from_struct(bytes) {
+            Ok(node) => from_node(&node),
+            Err(_) => from_json(bytes),
+        },
+        _ => from_json(bytes),
+    }
+}
+
+/// A policy from JSON text.
+///
+/// # Errors
+///
+/// Every fault of the document; of text that is no JSON, the first.
+pub fn from_json(text: &[u8]) -> Result<Policy, Faults> {
+    match node::from_json(text) {
+        Ok(node) => from_node(&node),
+        Err(NodeError::Json { path, message }) => Err(Faults::one(&path, format!("not JSON: {message}"))),
+        Err(error) => Err(Faults::one("", error.to_string())),
+    }
+}
+
+/// A policy from a document in any format.
+///
+/// # Errors
+///
+/// Every fault of the document.
+pub fn from_node(node: &Node) -> Result<Policy, Faults> {
+    let log = Log::default();
+    let policy = read(&Value::top(node, &log));
+    log.judge(policy.map(|policy| Policy { hash: fingerprint::of(node), ..policy }))
+}
+
+fn read(value: &Value<'_>) -> Option<Policy> {
+    let fields = value.fields(KNOWN)?;
+    let version = fields.required("version", |value| value.integer(VERSION..=VERSION));
+    let namespace = fields.or("namespace", "default", namespace);
+    let digest_secret = fields.optional("digest_secret", digest_secret);
+    let mode = fields.or("mode", Mode::Enforce, limit::mode);
+    let shim = fields.optional("shim", shim::shim);
+    let identities = source::identities(&fields);
+    let limits = limits(&fields, &identities.names, mode.unwrap_or(Mode::Enforce));
+    let tiers = tier::tiers(&fields, &identities.names);
+    let overload = fields.or("overload", overload::Section::absent(), |value| {
+        overload::overload(value, mode.unwrap_or(Mode::Enforce))
+    });
+    let responses = fields.or("responses", responses::absent(), responses::responses);
+    if fields.get("limits").is_none() && fields.get("overload").is_none() {
+        value.fault("missing `limits` or `overload`: this document limits nothing");
+    }
+    version?;
+    let (limits, overload, mut identities) = (limits?, overload?, identities.identities?);
+    drop_unused(&mut identities, &fields, &limits);
+    Some(Policy {
+        namespace: namespace?.into(),
+        shim: shim?,
+        identities,
+        limits,
+        tiers: tiers?,
+        classes: overload.classes,
+        class_header: overload.class_header,
+        exempt: overload.exempt,
+        exempt_rate: overload.exempt_rate,
+        overload: overload.overload,
+        responses: responses?,
+        mode: mode?,
+        digest_secret: digest_secret?,
+        hash: 0,
+    })
+}
+
+fn namespace<'a>(value: &Value<'a>) -> Option<&'a str> {
+    match value.node {
+        Node::Text(text) if is_name(text, 32) => Some(text),
+        _ => value.expected(
+            "a name of at most 32 lower-case letters, digits, `-` and `_` that begins with a letter or digit",
+        ),
+    }
+}
+
+fn digest_secret(value: &Value<'_>) -> Option<Box<[u8]>> {
+    match value.node {
+        Node::Text(text) if (16..=1_024).contains(&text.len()) => Some(text.as_bytes().into()),
+        _ => {
+            // Never shown: it is a secret even if it is too short.
+            value.fault("expected a secret of 16 to 1,024 bytes of text");
+            None
+        }
+    }
+}
+
+fn limits(fields: &Fields<'_>, identities: &[&str], mode: Mode) -> Option<Vec<Limit>> {
+    let Some(value) = fields.get("limits") else {
+        return Some(Vec::new());
+    };
+    // Whose name is whose is asked of all limits, those with faults too.
+    let mut names: Vec<(&str, String)> = Vec::new();
+    let limits = value.each(1, LIMITS_MAX, |value| {
+        let limit = limit::limit(value, identities, mode);
+        let distinct = distinct_name(value, &mut names);
+        let limit = limit?;
+        distinct.then_some(limit)
+    });
+    let limits = limits?;
+    if fields.get("shim").is_none() {
+        let asking: Vec<&str> = limits
+            .iter()
+            .filter(|limit| !matches!(limit.enforce, Enforce::Local { .. }))
+            .map(|limit| &*limit.name)
+            .collect();
+        if !asking.is_empty() {
+            let shown = alternatives(asking.iter().take(5).copied()).replace(" or ", " and ");
+            let more = match asking.len() {
+                0..=5 => String::new(),
+                count => format!(" and {} more", count - 5),
+            };
+            fields.owner().fault(format!(
+                "missing `shim`: without it only limits with `enforce: local` can be had, not {shown}{more}"
+            ));
+            return None;
+        }
+    }
+    Some(limits)
+}
+
+fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, String)>) -> bool {
+    let Node::Map(fields) = value.node else {
+        return true;
+    };
+    let Some((_, Node::Text(name))) = fields.iter().find(|(field, _)| &**field == "name") else {
+        return true;
+    };
+    match names.iter().find(|(other, _)| **other == **name) {
+        Some((_, path)) => {
+            value.fault(format!("the name \"{name}\" is taken by {path}"));
+            false
+        }
+        None => {
+            names.push((name, value.path().into()));
+            true
+        }
+    }
+}
+
+/// The identity `everyone` is there only if it is used; it is the last, so no index changes.
+fn drop_unused(identities: &mut Vec<crate::identity::Identity>, fields: &Fields<'_>, limits: &[Limit]) {
+    let declared = match fields.get("identities").map(|value| value.node) {
+        Some(Node::Map(map)) => map.len(),
+        _ => 0,
+    };
+    let unused = limits.iter().all(|limit| limit.key.iter().all(|id| id.0 != declared));
+    if declared < identities.len() && unused {
+        debug_assert_eq!(identities.last().map(|identity| &*identity.name), Some(EVERYONE));
+        identities.pop();
+    }
+}

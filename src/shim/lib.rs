@@ -1,1 +1,4 @@
 //! The server between filter and Redis.
+
+pub mod check;
+pub mod document;

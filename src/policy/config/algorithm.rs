@@ -1,0 +1,144 @@
+//! How much: the algorithm of a limit, and what goes together with it.
+
+use super::fields::Fields;
+use super::limit::TOKENS_MAX;
+use super::scalar::PERIOD_MAX_US;
+use super::value::{Value, spell_us};
+use crate::limit::{
+    Algorithm, Align, Concurrency, Cost, Enforce, FixedWindow, LeakyBucket, Limit, SlidingLog, SlidingWindow,
+    TokenBucket,
+};
+
+const KINDS: &[&str] = &["token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "concurrency"];
+
+/// Reads the algorithm among the fields of a limit.
+pub(super) fn algorithm(fields: &Fields<'_>) -> Option<Algorithm> {
+    let (kind, value) = fields.one_of(KINDS)?;
+    match kind {
+        "token_bucket" => token_bucket(&value).map(Algorithm::TokenBucket),
+        "leaky_bucket" => leaky_bucket(&value).map(Algorithm::LeakyBucket),
+        "fixed_window" => fixed_window(&value).map(Algorithm::FixedWindow),
+        "sliding_window" => sliding_window(&value),
+        _ => concurrency(&value).map(Algorithm::Concurrency),
+    }
+}
+
+/// The most that one request can take.
+pub(super) fn size(algorithm: &Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::TokenBucket(bucket) => bucket.burst,
+        Algorithm::LeakyBucket(bucket) => bucket.burst,
+        Algorithm::FixedWindow(window) => window.limit,
+        Algorithm::SlidingWindow(window) => window.limit,
+        Algorithm::SlidingLog(log) => log.limit,
+        Algorithm::Concurrency(slots) => slots.max,
+    }
+}
+
+/// Notes what does not go together; gives `None` if anything does not.
+pub(super) fn agrees(fields: &Fields<'_>, limit: &Limit) -> Option<()> {
+    let mut agrees = Some(());
+    let mut fault = |field: &str, message: String| {
+        // What is at fault stands in the document, or there would be no fault.
+        fields.get(field).as_ref().unwrap_or(fields.owner()).fault(message);
+        agrees = None;
+    };
+    let late = match (&limit.cost, &limit.charge_when) {
+        (Cost::ResponseHeader { .. }, _) => Some("cost"),
+        (_, Some(_)) => Some("charge_when"),
+        _ => None,
+    };
+    let early = match &limit.algorithm {
+        Algorithm::LeakyBucket(_) => {
+            Some("a leaky bucket decides how long a request waits before its cost is known")
+        }
+        Algorithm::Concurrency(_) => Some("concurrency counts requests in progress, not what they have cost"),
+        _ => None,
+    };
+    if let (Some(field), Some(why)) = (late, early) {
+        fault(field, why.into());
+    }
+    if let (Algorithm::Concurrency(_), Cost::RequestHeader { .. } | Cost::Constant(2..)) =
+        (&limit.algorithm, &limit.cost)
+    {
+        fault("cost", "a request in progress takes one slot; concurrency has no cost".into());
+    }
+    if let Enforce::Leased { for_us, .. } = limit.enforce {
+        if early.is_some() {
+            fault("enforce", "only token buckets and windows can be leased".into());
+        } else if late.is_some() {
+            fault("enforce", "a lease spends tokens before the response, this limit charges after it".into());
+        } else if let Some(per_us) = window_us(&limit.algorithm).filter(|&per_us| per_us < for_us) {
+            let (life, window) = (spell_us(for_us), spell_us(per_us));
+            fault("enforce", format!("a lease of {life} outlives the window of {window}"));
+        }
+    }
+    agrees
+}
+
+fn token_bucket(value: &Value<'_>) -> Option<TokenBucket> {
+    let fields = value.fields(&["burst", "rate"])?;
+    let burst = fields.required("burst", |value| value.integer(1..=TOKENS_MAX));
+    let rate = fields.required("rate", Value::rate);
+    Some(TokenBucket { burst: burst?, rate: rate? })
+}
+
+fn leaky_bucket(value: &Value<'_>) -> Option<LeakyBucket> {
+    let fields = value.fields(&["burst", "rate", "wait"])?;
+    let burst = fields.or("burst", 1, |value| value.integer(1..=TOKENS_MAX));
+    let rate = fields.required("rate", Value::rate);
+    let wait = fields.required("wait", |value| {
+        let fields = value.fields(&["up_to", "waiting"])?;
+        let up_to_us = fields.required("up_to", |value| value.duration_us(1_000..=60_000_000));
+        let waiting = fields.or("waiting", 100, |value| value.integer(1..=1_000_000));
+        Some((up_to_us?, waiting?))
+    });
+    let (wait_up_to_us, waiting) = wait?;
+    Some(LeakyBucket { burst: burst?, rate: rate?, wait_up_to_us, waiting })
+}
+
+fn fixed_window(value: &Value<'_>) -> Option<FixedWindow> {
+    let fields = value.fields(&["limit", "per", "align"])?;
+    let limit = fields.required("limit", |value| value.integer(1..=TOKENS_MAX));
+    let per_us = fields.required("per", per_us);
+    let align = fields.or("align", Align::FirstUse, |value| {
+        value.choice(&[("first_use", Align::FirstUse), ("epoch", Align::Epoch)])
+    });
+    Some(FixedWindow { limit: limit?, per_us: per_us?, align: align? })
+}
+
+fn sliding_window(value: &Value<'_>) -> Option<Algorithm> {
+    /// Most admissions that an exact window remembers for one key.
+    const LOG_MAX: u64 = 1_000;
+    let fields = value.fields(&["limit", "per", "exact"])?;
+    let exact = fields.or("exact", false, Value::boolean);
+    let most = if exact == Some(true) { LOG_MAX } else { TOKENS_MAX };
+    let limit = fields.required("limit", |value| value.integer(1..=most));
+    let per_us = fields.required("per", per_us);
+    let (limit, per_us) = (limit?, per_us?);
+    Some(match exact? {
+        true => Algorithm::SlidingLog(SlidingLog { limit, per_us }),
+        false => Algorithm::SlidingWindow(SlidingWindow { limit, per_us }),
+    })
+}
+
+fn concurrency(value: &Value<'_>) -> Option<Concurrency> {
+    let fields = value.fields(&["max", "release_after"])?;
+    let max = fields.required("max", |value| value.integer(1..=100_000));
+    let release_after_us =
+        fields.or("release_after", 60_000_000, |value| value.duration_us(1_000_000..=86_400_000_000));
+    Some(Concurrency { max: max?, release_after_us: release_after_us? })
+}
+
+fn per_us(value: &Value<'_>) -> Option<u64> {
+    value.duration_us(1_000..=PERIOD_MAX_US)
+}
+
+fn window_us(algorithm: &Algorithm) -> Option<u64> {
+    match algorithm {
+        Algorithm::FixedWindow(window) => Some(window.per_us),
+        Algorithm::SlidingWindow(window) => Some(window.per_us),
+        Algorithm::SlidingLog(log) => Some(log.per_us),
+        _ => None,
+    }
+}
