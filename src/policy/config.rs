@@ -23,8 +23,8 @@ mod value;
 use self::fault::Log;
 pub use self::fault::{Fault, Faults};
 use self::fields::Fields;
-use self::source::EVERYONE;
 use self::value::{Value, alternatives, is_name};
+use crate::identity::IdentityId;
 use crate::limit::{Enforce, Limit};
 use crate::node::{self, Node, NodeError};
 use crate::policy::{Mode, Policy};
@@ -101,20 +101,19 @@ fn read(value: &Value<'_>) -> Option<Policy> {
     let limits = limits(&fields, &identities.names, mode.unwrap_or(Mode::Enforce));
     let tiers = tier::tiers(&fields, &identities.names);
     let overload = fields.or("overload", overload::Section::absent(), |value| {
-        overload::overload(value, mode.unwrap_or(Mode::Enforce))
+        overload::overload(value, &identities.names, mode.unwrap_or(Mode::Enforce))
     });
     let responses = fields.or("responses", responses::absent(), responses::responses);
     if fields.get("limits").is_none() && fields.get("overload").is_none() {
         value.fault("missing `limits` or `overload`: this document limits nothing");
     }
     version?;
-    let (limits, overload, mut identities) = (limits?, overload?, identities.identities?);
-    drop_unused(&mut identities, &fields, &limits);
-    Some(Policy {
+    let overload = overload?;
+    let mut policy = Policy {
         namespace: namespace?.into(),
         shim: shim?,
-        identities,
-        limits,
+        identities: identities.identities?,
+        limits: limits?,
         tiers: tiers?,
         classes: overload.classes,
         class_header: overload.class_header,
@@ -125,7 +124,9 @@ fn read(value: &Value<'_>) -> Option<Policy> {
         mode: mode?,
         digest_secret: digest_secret?,
         hash: 0,
-    })
+    };
+    drop_unused(&mut policy, &fields);
+    Some(policy)
 }
 
 fn namespace<'a>(value: &Value<'a>) -> Option<&'a str> {
@@ -201,15 +202,18 @@ fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, String)>) -> b
     }
 }
 
-/// The identity `everyone` is there only if it is used; it is the last, so no index changes.
-fn drop_unused(identities: &mut Vec<crate::identity::Identity>, fields: &Fields<'_>, limits: &[Limit]) {
+/// The identity `everyone` is there only if it is used or declared; being the last, it moves no index.
+fn drop_unused(policy: &mut Policy, fields: &Fields<'_>) {
     let declared = match fields.get("identities").map(|value| value.node) {
         Some(Node::Map(map)) => map.len(),
         _ => 0,
     };
-    let unused = limits.iter().all(|limit| limit.key.iter().all(|id| id.0 != declared));
-    if declared < identities.len() && unused {
-        debug_assert_eq!(identities.last().map(|identity| &*identity.name), Some(EVERYONE));
-        identities.pop();
+    let everyone = IdentityId(declared);
+    let tenant = policy.overload.as_ref().and_then(|overload| overload.tenant);
+    let used = policy.limits.iter().any(|limit| limit.key.contains(&everyone))
+        || policy.tiers.members.iter().any(|member| member.0 == everyone)
+        || tenant == Some(everyone);
+    if !used {
+        policy.identities.truncate(declared);
     }
 }

@@ -93,6 +93,20 @@ pub(super) fn mode(value: &Value<'_>) -> Option<Mode> {
     })
 }
 
+/// The index of the identity that is named here.
+pub(super) fn identity_id(value: &Value<'_>, identities: &[&str]) -> Option<IdentityId> {
+    let name = value.text("the name of an identity")?;
+    if let Some(index) = identities.iter().position(|identity| *identity == name) {
+        return Some(IdentityId(index));
+    }
+    let hint = match spelling::nearest(name, identities) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "it is not among `identities`".into(),
+    };
+    value.fault(format!("unknown identity {}; {hint}", found(value.node)));
+    None
+}
+
 fn key(fields: &Fields<'_>, identities: &[&str]) -> Option<Vec<IdentityId>> {
     let Some(value) = fields.get("key") else {
         fields
@@ -100,18 +114,7 @@ fn key(fields: &Fields<'_>, identities: &[&str]) -> Option<Vec<IdentityId>> {
             .fault("missing `key`: the identities to count by, or `everyone` for one count shared by all");
         return None;
     };
-    let ids = value.one_or_each(KEY_MAX, |value| {
-        let name = value.text("the name of an identity")?;
-        if let Some(index) = identities.iter().position(|identity| *identity == name) {
-            return Some(IdentityId(index));
-        }
-        let hint = match spelling::nearest(name, identities) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "it is not among `identities`".into(),
-        };
-        value.fault(format!("unknown identity {}; {hint}", found(value.node)));
-        None
-    })?;
+    let ids = value.one_or_each(KEY_MAX, |value| identity_id(value, identities))?;
     let repeated =
         ids.iter().enumerate().find(|(index, id)| ids.iter().take(*index).any(|other| other == *id));
     if let Some((_, id)) = repeated {

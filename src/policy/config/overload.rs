@@ -1,6 +1,6 @@
 //! Saturation control, and how much requests matter: `overload`.
 
-use super::limit::mode;
+use super::limit::{identity_id, mode};
 use super::pattern::pattern;
 use super::source::header_name;
 use super::value::Value;
@@ -15,7 +15,18 @@ const RULES_MAX: usize = 1_000;
 const EXEMPT_RATE: u64 = 1_000;
 
 /// Fields that say how saturation is judged: without `upstreams` they would do nothing.
-const JUDGING: &[&str] = &["admin_cluster", "tick", "law", "target_delay", "default_deadline", "mode"];
+const JUDGING: &[&str] = &[
+    "admin_cluster",
+    "tick",
+    "law",
+    "target_delay",
+    "default_deadline",
+    "tenant",
+    "floor_percent",
+    "streams_max",
+    "retry_after_max",
+    "mode",
+];
 
 /// What `overload` says.
 pub(super) struct Section {
@@ -41,7 +52,7 @@ impl Section {
     }
 }
 
-pub(super) fn overload(value: &Value<'_>, default_mode: Mode) -> Option<Section> {
+pub(super) fn overload(value: &Value<'_>, identities: &[&str], default_mode: Mode) -> Option<Section> {
     const KNOWN: &[&str] = &[
         "upstreams",
         "admin_cluster",
@@ -49,6 +60,10 @@ pub(super) fn overload(value: &Value<'_>, default_mode: Mode) -> Option<Section>
         "law",
         "target_delay",
         "default_deadline",
+        "tenant",
+        "floor_percent",
+        "streams_max",
+        "retry_after_max",
         "mode",
         "classes",
         "class_header",
@@ -65,6 +80,10 @@ pub(super) fn overload(value: &Value<'_>, default_mode: Mode) -> Option<Section>
     let target_delay_us = fields.or("target_delay", 10_000, |value| value.duration_us(1_000..=1_000_000));
     let default_deadline_us =
         fields.optional("default_deadline", |value| value.duration_us(1_000..=3_600_000_000));
+    let tenant = fields.optional("tenant", |value| identity_id(value, identities));
+    let floor_percent = fields.or("floor_percent", 1, |value| u8::try_from(value.integer(0..=10)?).ok());
+    let streams_max = fields.or("streams_max", 1_024, |value| value.integer(1..=1_000_000));
+    let retry_after_max_s = fields.or("retry_after_max", 60, whole_seconds);
     let mode = fields.or("mode", default_mode, mode);
     let classes = fields.or("classes", Vec::new(), |value| value.each(0, RULES_MAX, class_rule));
     let class_header = fields.optional("class_header", header_name);
@@ -84,6 +103,10 @@ pub(super) fn overload(value: &Value<'_>, default_mode: Mode) -> Option<Section>
             law: law?,
             target_delay_us: target_delay_us?,
             default_deadline_us: default_deadline_us?,
+            tenant: tenant?,
+            floor_percent: floor_percent?,
+            streams_max: streams_max?,
+            retry_after_max_s: retry_after_max_s?,
             mode: mode?,
         }),
     };
@@ -98,10 +121,15 @@ pub(super) fn overload(value: &Value<'_>, default_mode: Mode) -> Option<Section>
 
 fn upstreams(value: &Value<'_>) -> Option<Vec<Upstream>> {
     let upstreams = value.each(1, 64, |value| {
-        let fields = value.fields(&["cluster", "max_in_flight"])?;
+        let fields = value.fields(&["cluster", "max_in_flight", "max_connections"])?;
         let cluster = fields.required("cluster", |value| value.text("a cluster name"));
         let max_in_flight = fields.optional("max_in_flight", |value| value.integer(1..=1_000_000));
-        Some(Upstream { cluster: cluster?.into(), max_in_flight: max_in_flight? })
+        let max_connections = fields.optional("max_connections", |value| value.integer(1..=1_000_000));
+        Some(Upstream {
+            cluster: cluster?.into(),
+            max_in_flight: max_in_flight?,
+            max_connections: max_connections?,
+        })
     })?;
     let names = upstreams.iter().map(|upstream| &upstream.cluster);
     let repeated =
@@ -111,6 +139,14 @@ fn upstreams(value: &Value<'_>) -> Option<Vec<Upstream>> {
         return None;
     }
     Some(upstreams)
+}
+
+fn whole_seconds(value: &Value<'_>) -> Option<u32> {
+    let us = value.duration_us(1_000_000..=3_600_000_000)?;
+    if !us.is_multiple_of(1_000_000) {
+        return value.expected("whole seconds");
+    }
+    u32::try_from(us / 1_000_000).ok()
 }
 
 fn class_rule(value: &Value<'_>) -> Option<ClassRule> {
