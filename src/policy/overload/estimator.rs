@@ -1,0 +1,177 @@
+//! The leader's judgement of one upstream: from flow and stats to thresholds.
+
+use super::backlog::Backlog;
+use super::capacity::Capacity;
+use super::delay::{Delay, Sample};
+use super::knee::{Knee, Pressure};
+use super::record::{CLASSES, TenantRate};
+use super::reserve;
+use super::snapshot::Guidance;
+use super::stats::ClusterStats;
+use super::tally::Flow;
+use super::tenant::fair_rate;
+use super::thin::{Demand, thin};
+use crate::policy::Law;
+
+/// A request that is not selected still gets in below this part of the limit.
+const CLOSED_POOL: f64 = 0.85;
+const CLOSED_LATENCY: f64 = 0.9;
+/// Delay inside the upstream that a right connection bound cannot cause: the queue hides behind it, in units of the
+/// delay target.
+const HIDDEN: f64 = 4.0;
+
+/// What a leader keeps about one upstream.
+#[derive(Debug)]
+pub(super) struct Estimator {
+    law: Law,
+    target_us: f64,
+    tick_us: u64,
+    knee: Knee,
+    delay: Delay,
+    capacity: Capacity,
+    demand: Demand,
+    backlog: Backlog,
+    polled_us: u64,
+    hidden_ticks: u32,
+    hidden: bool,
+}
+
+impl Estimator {
+    /// Starts from what an earlier leader published, if anything.
+    pub(super) fn new(
+        law: Law,
+        target_us: u64,
+        tick_us: u64,
+        max_connections: Option<u64>,
+        earlier: Option<&Guidance>,
+    ) -> Estimator {
+        let known = |value: f64| (0.0 < value).then_some(value);
+        let bound = earlier.and_then(|earlier| known(earlier.bound));
+        let (base_us, proven) = earlier.map_or((0.0, 0.0), |earlier| (earlier.base_us, earlier.proven));
+        let capacity = earlier.and_then(|earlier| known(earlier.capacity));
+        Estimator {
+            law,
+            target_us: target_us as f64,
+            tick_us,
+            knee: Knee::new(bound.or(max_connections.map(|bound| bound as f64))),
+            delay: Delay::new(target_us as f64, base_us, proven),
+            capacity: capacity.map_or_else(Capacity::default, Capacity::from_value),
+            demand: Demand::default(),
+            backlog: Backlog::default(),
+            polled_us: 0,
+            hidden_ticks: 0,
+            hidden: false,
+        }
+    }
+
+    pub(super) fn on_poll(&mut self, stats: ClusterStats, now_us: u64) {
+        self.knee.on_poll(stats, now_us);
+        self.polled_us = now_us;
+    }
+
+    /// One tick.
+    pub(super) fn update(&mut self, flow: &Flow, tenants: &[TenantRate], now_us: u64) -> Guidance {
+        let elapsed_s = flow.elapsed_s;
+        let reading = self.knee.read(flow.in_flight, now_us, self.tick_us);
+        self.demand.update(&flow.offered, elapsed_s);
+        let shed: f64 = flow.shed.iter().sum();
+        let pool = self.pool_bound();
+        let full = self.delay.armed() && 0.9 * self.delay.limit() <= flow.in_flight;
+        let busy = if pool.is_some() { reading.busy } else { full && 0.0 < shed };
+        self.capacity.update(flow.ended, busy, elapsed_s);
+        let capacity = self.capacity.value();
+        let demand = self.demand.total();
+
+        let queue_least = (2.0 * flow.workers as f64).max(4.0);
+        let queue = (capacity * self.target_us / 1e6).max(queue_least);
+        self.update_delay(flow, pool, demand < 0.9 * capacity, queue_least);
+        let pressure = Pressure { queue, shed: shed / elapsed_s.max(1e-3), capacity, demand };
+        self.knee.engage(&pressure, pool.is_some() && 0.0 < shed, elapsed_s);
+
+        let offered = self.demand.by_class();
+        let thinning = thin(&offered, capacity);
+        let mut guidance = Guidance {
+            polled_us: self.polled_us,
+            select: thinning.select,
+            backlog_s: self.backlog.update(&flow.shed, capacity, demand, elapsed_s),
+            capacity,
+            base_us: self.delay.base_us(),
+            bound: self.knee.bound().unwrap_or(0.0),
+            proven: self.delay.cap(),
+            tenants: tenants.to_vec(),
+            ..Guidance::default()
+        };
+        for class in 0..CLASSES {
+            let (Some(offered), Some(room)) = (offered.get(class), thinning.room.get(class)) else {
+                continue;
+            };
+            if let Some(fair) = fair_rate(class, tenants, *offered, *room)
+                && let Some(rate) = guidance.fair_rate.get_mut(class)
+                && let Some(select) = guidance.select.get_mut(class)
+            {
+                *rate = fair.rate.max(1e-6);
+                *select = fair.share_below;
+            }
+        }
+        match pool {
+            Some(bound) => {
+                // A bound nobody has filled yet may be far above what the upstream can do.
+                let limit = bound.min(self.delay.cap());
+                guidance.engaged = self.knee.engaged();
+                guidance.pending = reading.pending;
+                guidance.limit = limit;
+                guidance.open = reserve::pool(limit, queue, thinning.marginal);
+                guidance.hard = reserve::pool_hard(limit, queue);
+                guidance.closed = CLOSED_POOL * limit;
+            }
+            None => {
+                let limit = self.delay.limit();
+                guidance.latency_mode = true;
+                guidance.engaged = self.delay.armed();
+                guidance.pending = (flow.in_flight - self.delay.product()).max(0.0);
+                guidance.limit = if self.delay.armed() { limit } else { self.delay.cap() };
+                guidance.open = reserve::latency(limit, thinning.marginal);
+                let [critical, ..] = reserve::latency(self.delay.level(), thinning.marginal);
+                if let Some(open) = guidance.open.first_mut() {
+                    *open = critical;
+                }
+                guidance.hard = reserve::latency_hard(self.delay.cap());
+                guidance.closed = CLOSED_LATENCY * self.delay.product();
+            }
+        }
+        guidance
+    }
+
+    /// The connection bound, where the pool law applies.
+    fn pool_bound(&self) -> Option<f64> {
+        match self.law {
+            Law::Latency => None,
+            Law::Pool => self.knee.bound(),
+            Law::Auto if self.hidden => None,
+            Law::Auto => self.knee.bound(),
+        }
+    }
+
+    /// The latency law runs beside the pool law, to find out when a bound is too high to show the queue.
+    fn update_delay(&mut self, flow: &Flow, pool: Option<f64>, fits: bool, queue_least: f64) {
+        let bound = pool.unwrap_or(f64::MAX);
+        let active = flow.in_flight.min(bound);
+        let inside = if 0.0 < flow.in_flight { active / flow.in_flight } else { 1.0 };
+        let sample = Sample {
+            elapsed_s: flow.elapsed_s,
+            in_flight: active,
+            answered: flow.answered,
+            waited_us: flow.waited_us * inside,
+            trailed_us: flow.trailed_us,
+            ended: flow.ended,
+            blocked: 0.0 < flow.shed.iter().sum(),
+            fits,
+        };
+        self.delay.update(&sample, queue_least);
+        if pool.is_some() && self.law == Law::Auto {
+            let slow = HIDDEN < self.delay.excess() && 0.9 * bound.min(self.delay.cap()) <= active;
+            self.hidden_ticks = if slow { self.hidden_ticks + 1 } else { 0 };
+            self.hidden = 3 <= self.hidden_ticks;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Headroom: how deep a queue each class may find and still be let in, in units of the queue budget.
+//!
+//! Envoy's queue is first come, first served, so a class cannot be moved forward once it waits. What can be done is to
+//! refuse the others earlier and so to keep room free for it (trunk reservation in telephony). The lowest class still
+//! in needs a queue of about one budget, or the upstream idles between arrivals; each class above needs enough steps
+//! beyond it that chance never fills them.
+
+use super::record::CLASSES;
+
+/// While no class has to give way: bursts only.
+const RELAXED: [f64; CLASSES] = [4.0, 3.2, 2.6, 2.0, 1.6];
+/// While some class has to.
+const PRESSED: [f64; CLASSES] = [4.0, 2.25, 1.6, 1.2, 0.8];
+/// Latency mode, in units of the limit.
+const RELAXED_FACTORS: [f64; CLASSES] = [1.8, 1.5, 1.35, 1.2, 1.1];
+const PRESSED_FACTORS: [f64; CLASSES] = [1.8, 1.2, 1.0, 0.9, 0.8];
+/// While not engaged: the bound that holds until the leader has looked.
+const HARD: [f64; CLASSES] = [6.0, 4.5, 4.0, 4.0, 4.0];
+const HARD_FACTORS: [f64; CLASSES] = [1.5, 1.1, 1.0, 1.0, 1.0];
+
+/// Thresholds in pool mode: the limit and so many queue budgets.
+pub(super) fn pool(limit: f64, queue: f64, marginal: Option<usize>) -> [f64; CLASSES] {
+    let depths = if marginal.is_some() { PRESSED } else { RELAXED };
+    depths.map(|depth| limit + queue * depth)
+}
+
+/// Thresholds in latency mode: multiples of the limit.
+pub(super) fn latency(limit: f64, marginal: Option<usize>) -> [f64; CLASSES] {
+    let factors = if marginal.is_some() { PRESSED_FACTORS } else { RELAXED_FACTORS };
+    factors.map(|factor| limit * factor)
+}
+
+/// Hard bounds in pool mode.
+pub(super) fn pool_hard(limit: f64, queue: f64) -> [f64; CLASSES] {
+    HARD.map(|depth| limit + queue * depth)
+}
+
+/// Hard bounds in latency mode.
+pub(super) fn latency_hard(cap: f64) -> [f64; CLASSES] {
+    HARD_FACTORS.map(|factor| cap * factor)
+}
+
+/// What keeps the lower classes from starving: each earns a small part of the capacity whatever the load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Floor {
+    credit: f64,
+}
+
+impl Floor {
+    /// Earns for a tick; half a second's worth is kept, so that a class that was away cannot burst.
+    pub(super) fn earn(&mut self, rate: f64, elapsed_s: f64) {
+        self.credit = (self.credit + rate * elapsed_s).min((rate * 0.5).max(1.0));
+    }
+
+    /// Any admission of the class spends, so the floor is a least share and not an extra one.
+    pub(super) fn spend(&mut self) {
+        self.credit = (self.credit - 1.0).max(0.0);
+    }
+
+    /// A request that would be shed may still be let in.
+    pub(super) fn affords(&self) -> bool {
+        1.0 <= self.credit
+    }
+}
