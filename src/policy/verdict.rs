@@ -11,7 +11,9 @@ pub struct Standing {
     pub remaining: u64,
     /// Time until the key is as good as new, microseconds.
     pub reset_us: u64,
-    /// Time until the same ask could pass if nobody else uses the key, microseconds; 0 when allowed.
+    /// Time until the same ask could pass if nobody else uses the key, microseconds; 0 when allowed,
+    /// [`crate::algorithm::NEVER_US`] when it asks for more than the limit ever has. For concurrency a hint: a
+    /// place comes back when some request ends, so it must not be remembered as a refusal.
     pub retry_after_us: u64,
     /// Time the request has to wait before it goes on (leaky bucket), microseconds.
     pub delay_us: u64,

@@ -16,7 +16,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limit::{Algorithm, Align};
+use crate::algorithm::OutOfRange;
+use crate::limit::{
+    Algorithm, Align, Concurrency, FixedWindow, LeakyBucket, Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::verdict::Standing;
 
 /// The version both sides must name.
@@ -172,5 +175,37 @@ impl From<&Algorithm> for WireAlgorithm {
                 WireAlgorithm::Concurrency { max: c.max, release_after_us: c.release_after_us }
             }
         }
+    }
+}
+
+impl TryFrom<&WireAlgorithm> for Algorithm {
+    type Error = OutOfRange;
+
+    /// The numbers, if each is in the range that the limit module states.
+    fn try_from(wire: &WireAlgorithm) -> Result<Algorithm, OutOfRange> {
+        let algorithm = match *wire {
+            WireAlgorithm::TokenBucket { burst, tokens, period_us } => {
+                Algorithm::TokenBucket(TokenBucket { burst, rate: Rate { tokens, period_us } })
+            }
+            WireAlgorithm::LeakyBucket { burst, tokens, period_us, wait_up_to_us, waiting } => {
+                let rate = Rate { tokens, period_us };
+                Algorithm::LeakyBucket(LeakyBucket { burst, rate, wait_up_to_us, waiting })
+            }
+            WireAlgorithm::FixedWindow { limit, per_us, aligned } => {
+                let align = if aligned { Align::Epoch } else { Align::FirstUse };
+                Algorithm::FixedWindow(FixedWindow { limit, per_us, align })
+            }
+            WireAlgorithm::SlidingWindow { limit, per_us } => {
+                Algorithm::SlidingWindow(SlidingWindow { limit, per_us })
+            }
+            WireAlgorithm::SlidingLog { limit, per_us } => {
+                Algorithm::SlidingLog(SlidingLog { limit, per_us })
+            }
+            WireAlgorithm::Concurrency { max, release_after_us } => {
+                Algorithm::Concurrency(Concurrency { max, release_after_us })
+            }
+        };
+        algorithm.in_range()?;
+        Ok(algorithm)
     }
 }

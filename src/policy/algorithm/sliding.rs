@@ -1,0 +1,81 @@
+//! The sliding window: this window's count, and the part of the one before that still overlaps.
+//!
+//! It takes the previous window's requests as spread evenly, so it is off by up to what was bunched there; the exact
+//! log next door is not, but remembers each request.
+
+use super::arithmetic::mul_div;
+use super::fixed::aligned_end_us;
+use crate::limit::SlidingWindow;
+
+/// Counts of two windows, and when the later one ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sliding {
+    /// Tokens taken in the window before.
+    pub before: u64,
+    /// Tokens taken in this window.
+    pub count: u64,
+    /// When it ends, microseconds.
+    pub end_us: u64,
+}
+
+// === impl Sliding ===
+
+impl Sliding {
+    /// The windows in force now; whether they must be written even if nothing is charged.
+    ///
+    /// A step back, or a shorter `per`, moves both counts into the windows of now: see the fixed window.
+    pub(crate) fn load(self, window: &SlidingWindow, now_us: u64) -> (Sliding, bool) {
+        let empty = self.count == 0 && self.before == 0;
+        if empty || self.end_us + window.per_us <= now_us {
+            return (Sliding { before: 0, count: 0, end_us: aligned_end_us(window.per_us, now_us) }, false);
+        }
+        if self.end_us <= now_us {
+            let end_us = self.end_us + window.per_us;
+            return (Sliding { before: self.count, count: 0, end_us }, false);
+        }
+        if now_us + window.per_us < self.end_us {
+            return (Sliding { end_us: aligned_end_us(window.per_us, now_us), ..self }, true);
+        }
+        (self, false)
+    }
+
+    /// Tokens that count now: those of this window, and those of the one before by the part that overlaps, rounded up.
+    pub(crate) fn used(self, window: &SlidingWindow, now_us: u64) -> u64 {
+        let overlap_us = self.end_us.saturating_sub(now_us);
+        let (whole, rest) = mul_div(self.before, overlap_us, window.per_us);
+        self.count + whole + u64::from(0 < rest)
+    }
+
+    /// Time until no more than `most` tokens count.
+    pub(crate) fn falls_to_us(self, window: &SlidingWindow, most: u64, now_us: u64) -> u64 {
+        if self.used(window, now_us) <= most {
+            return 0;
+        }
+        // The overlap may be as long as keeps `before * overlap / per` at `most - count`.
+        let until_us = |before: u64, count: u64, end_us: u64| {
+            let (overlap_us, _) = mul_div(window.per_us, most - count, before);
+            end_us.saturating_sub(overlap_us).saturating_sub(now_us)
+        };
+        match self.count <= most {
+            true => until_us(self.before, self.count, self.end_us),
+            false => until_us(self.count, 0, self.end_us + window.per_us),
+        }
+    }
+
+    /// Time until nothing counts any more.
+    pub(crate) fn clears_us(self, window: &SlidingWindow, now_us: u64) -> u64 {
+        match (self.before, self.count) {
+            (0, 0) => 0,
+            (_, 0) => self.end_us.saturating_sub(now_us),
+            _ => (self.end_us + window.per_us).saturating_sub(now_us),
+        }
+    }
+
+    pub(crate) fn add(&mut self, n: u64) {
+        self.count += n;
+    }
+
+    pub(crate) fn refund(&mut self, n: u64) {
+        self.count = self.count.saturating_sub(n);
+    }
+}
