@@ -2,6 +2,7 @@
 //!
 //! Every process is a child with its own handle and ends with it; every port is picked free.
 
+pub mod client;
 pub mod envoy;
 pub mod host;
 pub mod redis;
