@@ -45,6 +45,9 @@ pub struct Shim {
     pub cluster: Box<str>,
     /// `:authority` of callouts.
     pub authority: Box<str>,
+    /// Sent with each callout as `authorization: Bearer ...`; a shim that listens beyond loopback demands one.
+    /// 16 to 1,024 visible ASCII characters.
+    pub token: Option<Box<str>>,
     /// Longest wait of a request for its decision, microseconds, 1,000 to 10,000,000; 50,000 by default.
     pub timeout_us: u64,
     /// Failures in a row that open the breaker, 1 to 1,000; 5 by default.

@@ -7,10 +7,11 @@ use crate::policy::Shim;
 
 pub(super) fn shim(value: &Value<'_>) -> Option<Shim> {
     const KNOWN: &[&str] =
-        &["cluster", "authority", "timeout", "breaker", "batch_max", "waiting_max", "in_flight_max"];
+        &["cluster", "authority", "token", "timeout", "breaker", "batch_max", "waiting_max", "in_flight_max"];
     let fields = value.fields(KNOWN)?;
     let cluster = fields.required("cluster", |value| value.text("a cluster name"));
     let authority = fields.or("authority", "sluicegate-shim", authority);
+    let token = fields.optional("token", token);
     let timeout_us = fields.or("timeout", 50_000, |value| value.duration_us(1_000..=10_000_000));
     let breaker = fields.or("breaker", (5, 2_000_000), breaker);
     let batch_max = fields.or("batch_max", 256, |value| value.size(1..=1_024));
@@ -20,6 +21,7 @@ pub(super) fn shim(value: &Value<'_>) -> Option<Shim> {
     Some(Shim {
         cluster: cluster?.into(),
         authority: authority?.into(),
+        token: token?,
         timeout_us: timeout_us?,
         breaker_failures,
         breaker_open_us,
@@ -42,4 +44,14 @@ fn authority<'a>(value: &Value<'a>) -> Option<&'a str> {
         return value.expected("a host, with or without port");
     }
     Some(text)
+}
+
+/// A fault does not show the text: it is a secret.
+fn token(value: &Value<'_>) -> Option<Box<str>> {
+    let text = value.any_text("a token")?;
+    if !(16..=1_024).contains(&text.len()) || !text.bytes().all(|b| b.is_ascii_graphic()) {
+        value.fault("a token has 16 to 1,024 visible ASCII characters");
+        return None;
+    }
+    Some(text.into())
 }
