@@ -23,7 +23,7 @@ mod value;
 use self::fault::Log;
 pub use self::fault::{Fault, Faults};
 use self::fields::Fields;
-use self::value::{Value, alternatives, is_name};
+use self::value::{Value, alternatives, is_name, quoted};
 use crate::identity::IdentityId;
 use crate::limit::{Enforce, Limit};
 use crate::node::{self, Node, NodeError};
@@ -85,6 +85,9 @@ pub fn from_json(text: &[u8]) -> Result<Policy, Faults> {
 ///
 /// Every fault of the document.
 pub fn from_node(node: &Node) -> Result<Policy, Faults> {
+    if *node == Node::Null {
+        return Err(Faults::one("", NodeError::Empty.to_string()));
+    }
     let log = Log::default();
     let policy = read(&Value::top(node, &log));
     log.judge(policy.map(|policy| Policy { hash: fingerprint::of(node), ..policy }))
@@ -187,12 +190,12 @@ fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, String)>) -> b
     let Node::Map(fields) = value.node else {
         return true;
     };
-    let Some((_, Node::Text(name))) = fields.iter().find(|(field, _)| &**field == "name") else {
+    let Some((field, node @ Node::Text(name))) = fields.iter().find(|(field, _)| &**field == "name") else {
         return true;
     };
     match names.iter().find(|(other, _)| **other == **name) {
         Some((_, path)) => {
-            value.fault(format!("the name \"{name}\" is taken by {path}"));
+            value.child(field, node).fault(format!("the name {} is taken by {path}", quoted(name)));
             false
         }
         None => {

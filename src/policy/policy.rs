@@ -12,7 +12,7 @@ pub struct Policy {
     pub namespace: Box<str>,
     /// How to reach the shim; `None` when every limit is local.
     pub shim: Option<Shim>,
-    /// Named identities, in configuration order.
+    /// Named identities, in order of name.
     pub identities: Vec<Identity>,
     /// Limits, in configuration order; names are unique. At most 1,000.
     pub limits: Vec<Limit>,
@@ -78,7 +78,7 @@ pub enum Mode {
 pub struct Tiers {
     /// Where the tier's name comes from; tried in order.
     pub from: Vec<Source>,
-    /// Tiers by name; an unknown name changes nothing.
+    /// In order of name; an unknown name changes nothing.
     pub tiers: Vec<Tier>,
     /// Identities whose tier is fixed by a list: (identity, value, tier index).
     pub members: Vec<(IdentityId, Box<str>, usize)>,

@@ -5,10 +5,15 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use sluicegate_policy::config::{self, Faults};
 use sluicegate_policy::node::{DEPTH_MAX, Node, SIZE_MAX};
 use sluicegate_policy::policy::Policy;
+
+/// Most scalars, lists and maps of a YAML document, aliases followed: what a megabyte of policy has, and far less than
+/// aliases of aliases can make of a hundred bytes.
+const EVENTS_MAX: usize = 200_000;
 
 /// Why a file gives no policy.
 #[derive(Debug)]
@@ -51,10 +56,11 @@ pub fn yaml(text: &[u8]) -> Result<Node, DocumentError> {
     if text.trim_ascii().is_empty() {
         return Err(fault("the document is empty".into()));
     }
-    let options = serde_saphyr::options! {
+    let mut options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
-            max_nodes: SIZE_MAX,
+            max_events: EVENTS_MAX,
+            max_nodes: EVENTS_MAX,
             max_documents: 1,
         },
         // Repeated keys reach the policy's own check, which names their path.
@@ -70,7 +76,29 @@ pub fn yaml(text: &[u8]) -> Result<Node, DocumentError> {
         // A one-line message: this is a line of a log, not a page.
         with_snippet: false,
     };
-    serde_saphyr::from_slice_with_options(text, options).map_err(|error| fault(error.to_string()))
+    options.alias_limits.max_total_replayed_events = EVENTS_MAX;
+    serde_saphyr::from_slice_with_options(text, options).map_err(|error| fault(explain(&error)))
+}
+
+/// The error in words; the bounds have clearer ones than their own.
+fn explain(error: &serde_saphyr::Error) -> String {
+    let mut error = error;
+    // An error in what an alias stands for is that error.
+    while let serde_saphyr::Error::AliasError { error: inner, .. } = error {
+        error = inner;
+    }
+    match error {
+        serde_saphyr::Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
+            "more than one document in the file".into()
+        }
+        serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("lists and maps are nested deeper than {DEPTH_MAX}")
+        }
+        serde_saphyr::Error::Budget { .. } => {
+            format!("the document has more than {EVENTS_MAX} values, aliases followed")
+        }
+        error => error.to_string(),
+    }
 }
 
 /// The text of a file, of which no more is read than a document may have.

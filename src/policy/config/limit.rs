@@ -84,7 +84,7 @@ pub(super) fn limit(value: &Value<'_>, identities: &[&str], default_mode: Mode) 
 /// Whether refusals are carried out: `enforce`, `shadow`, or `{percent: 12.5}`.
 pub(super) fn mode(value: &Value<'_>) -> Option<Mode> {
     if !matches!(value.node, Node::Map(_)) {
-        return value.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)]);
+        return value.choice_or(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], &["{percent: ...}"]);
     }
     value.fields(&["percent"])?.required("percent", |value| {
         const WHAT: &str =
@@ -126,6 +126,13 @@ fn key(fields: &Fields<'_>, identities: &[&str]) -> Option<Vec<IdentityId>> {
 }
 
 fn when_missing(value: &Value<'_>) -> Option<WhenMissing> {
+    if matches!(value.node, Node::Text(text) if &**text == "next") {
+        // Inside an identity that is what happens; after its last source nothing comes next.
+        value.fault(
+            "`next` is what an identity does between its sources; expected `skip`, `deny` or `shared`",
+        );
+        return None;
+    }
     value.choice(&[("skip", WhenMissing::Skip), ("deny", WhenMissing::Deny), ("shared", WhenMissing::Shared)])
 }
 
@@ -175,7 +182,8 @@ fn charge_when(value: &Value<'_>) -> Option<ChargeWhen> {
 
 fn enforce(value: &Value<'_>, size: u64) -> Option<Enforce> {
     if !matches!(value.node, Node::Map(_)) {
-        let word = value.choice(&[("shared", false), ("local", true)])?;
+        let word =
+            value.choice_or(&[("shared", false), ("local", true)], &["{leased: ...}", "{local: ...}"])?;
         return Some(if word { Enforce::Local { shares: 1 } } else { Enforce::Shared });
     }
     let fields = value.fields(&["leased", "local"])?;
@@ -206,7 +214,10 @@ fn leased(value: &Value<'_>, size: u64) -> Option<Enforce> {
 fn when_unavailable(value: &Value<'_>, size: u64) -> Option<WhenUnavailable> {
     if !matches!(value.node, Node::Map(_)) {
         // `local` alone would mean the whole limit in each worker: the divisor has to be said.
-        return value.choice(&[("allow", WhenUnavailable::Allow), ("deny", WhenUnavailable::Deny)]);
+        return value.choice_or(
+            &[("allow", WhenUnavailable::Allow), ("deny", WhenUnavailable::Deny)],
+            &["{local: ...}"],
+        );
     }
     let shares = value.fields(&["local"])?.required("local", |value| shares(value, size))?;
     Some(WhenUnavailable::Local { shares })

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::fields::Fields;
 use super::source::{header_name, is_token};
-use super::value::Value;
+use super::value::{Value, quoted};
+use crate::path::normalize;
 use crate::pattern::{HeaderPattern, HeaderValue, Network, PathPattern, Pattern, Segment};
 
 /// Most items in one condition.
@@ -64,86 +65,60 @@ fn path(fields: &Fields<'_>) -> Option<PathPattern> {
         return Some(PathPattern::Any);
     };
     let path = value.text("a path")?;
-    if !is_normal(path) {
-        return value.expected(
-            "a path as it is matched: `/` first, no query, no empty or dot segment, only reserved characters \
-             percent-encoded, in upper case",
-        );
-    }
     match (name, path.contains(['*', '{', '}'])) {
+        // The path of `OPTIONS *`.
+        ("path", true) if path == "*" => Some(PathPattern::Exact(path.into())),
         ("path", true) => template(&value, path).map(PathPattern::Template),
-        ("path", false) => Some(PathPattern::Exact(path.into())),
+        ("path", false) => normal(&value, path).map(|path| PathPattern::Exact(path.into())),
         (_, true) => {
             value.fault("a prefix has no wildcards; write `path` with a final `**`");
             None
         }
-        // `/search/` and `/search` mean the same: that segment and what is below it.
-        (_, false) => Some(PathPattern::Prefix(match path.trim_end_matches('/') {
-            "" => "/".into(),
-            trimmed => trimmed.into(),
-        })),
+        (_, false) => normal(&value, path).map(|path| PathPattern::Prefix(path.into())),
     }
+}
+
+/// The path without a slash at its end, if it is normal but for that: what is written is what is matched.
+fn normal<'p>(value: &Value<'_>, path: &'p str) -> Option<&'p str> {
+    if !path.starts_with('/') {
+        return value.expected("a path that begins with `/`");
+    }
+    let trimmed = path.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(path);
+    let normal = normalize(path.as_bytes());
+    if *normal == *trimmed.as_bytes() {
+        return Some(trimmed);
+    }
+    let normal = String::from_utf8_lossy(&normal);
+    value.expected(&format!("a path in normal form, {}", quoted(&normal)))
 }
 
 fn template(value: &Value<'_>, path: &str) -> Option<Vec<Segment>> {
-    let steps: Vec<&str> = path.split('/').skip(1).collect();
+    let inner = path.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let steps: Vec<&str> = inner.into_iter().flat_map(|rest| rest.split('/')).collect();
     let last = steps.len().saturating_sub(1);
-    let read = |(index, step): (usize, &&str)| {
-        let name = step.strip_prefix('{').and_then(|step| step.strip_suffix('}'));
-        match (*step, name) {
-            ("*", _) => Some(Segment::One),
-            ("**", _) if index == last => Some(Segment::Rest),
-            (_, Some(name)) if !name.is_empty() && !name.contains(['*', '{', '}']) => Some(Segment::One),
-            (step, _) if step.contains(['*', '{', '}']) => None,
-            (step, _) => Some(Segment::Literal(step.into())),
+    let segments: Option<Vec<Segment>> =
+        steps.iter().enumerate().map(|(index, step)| segment(step, index == last)).collect();
+    match segments {
+        Some(segments) if !segments.is_empty() => Some(segments),
+        _ => value.expected(
+            "a template: `/`, then whole segments, each of them text in normal form, or `{name}` or `*` for any \
+             one, or a final `**` for the rest",
+        ),
+    }
+}
+
+fn segment(step: &str, is_last: bool) -> Option<Segment> {
+    let name = step.strip_prefix('{').and_then(|step| step.strip_suffix('}'));
+    match (step, name) {
+        ("*", _) => Some(Segment::One),
+        ("**", _) => is_last.then_some(Segment::Rest),
+        (_, Some(name)) => (!name.is_empty() && !name.contains(['*', '{', '}'])).then_some(Segment::One),
+        (text, None) => {
+            let path = format!("/{text}");
+            let plain = !text.is_empty() && !text.contains(['*', '{', '}']);
+            (plain && *normalize(path.as_bytes()) == *path.as_bytes()).then(|| Segment::Literal(text.into()))
         }
-    };
-    let segments: Option<Vec<Segment>> = steps.iter().enumerate().map(read).collect();
-    segments.or_else(|| {
-        value.expected(
-            "a template of whole segments: text, `{name}` or `*` for one of them, a final `**` for the rest",
-        )
-    })
-}
-
-/// Whether a path is its own normal form; any other would never match.
-fn is_normal(path: &str) -> bool {
-    let Some(path) = path.strip_prefix('/') else {
-        return false;
-    };
-    // Only the last segment may be empty: `/a/` is not `/a`.
-    let (inner, last) = path.rsplit_once('/').map_or((None, path), |(inner, last)| (Some(inner), last));
-    let inner = inner.is_none_or(|inner| inner.split('/').all(|s| !s.is_empty() && is_normal_segment(s)));
-    inner && is_normal_segment(last)
-}
-
-fn is_normal_segment(segment: &str) -> bool {
-    if segment == "." || segment == ".." {
-        return false;
     }
-    let mut rest = segment.as_bytes();
-    while let [byte, tail @ ..] = rest {
-        rest = match (*byte, tail) {
-            (b'%', [high, low, tail @ ..]) => {
-                let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
-                let value =
-                    |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok()).unwrap_or(0);
-                let decoded = value(*high) * 16 + value(*low);
-                if !digit(*high) || !digit(*low) || is_unreserved(decoded) {
-                    return false;
-                }
-                tail
-            }
-            (b'?' | b'#' | b'%' | b'\\' | 0..=b' ' | 0x7f, _) => return false,
-            (_, tail) => tail,
-        };
-    }
-    true
-}
-
-/// RFC 3986, section 2.3.
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 fn method(value: &Value<'_>) -> Option<Box<str>> {

@@ -55,7 +55,9 @@ fn styles(value: &Value<'_>) -> Option<Vec<FieldStyle>> {
 
 fn body(value: &Value<'_>) -> Option<Body> {
     if !matches!(value.node, Node::Map(_)) {
-        return match value.choice(&[("problem", 0), ("json", 1), ("none", 2)])? {
+        return match value
+            .choice_or(&[("problem", 0), ("json", 1), ("none", 2)], &["{content_type: ..., text: ...}"])?
+        {
             0 => Some(Body::Problem),
             1 => Some(Body::Json),
             _ => Some(Body::None),

@@ -1,8 +1,8 @@
 //! The word somebody probably meant.
 
-/// The candidate nearest to `word`, if it is near: at most one slip in three letters, and no more than three.
+/// The candidate nearest to `word`, if it is near: one slip, or one in four letters, and no more than three.
 pub(super) fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
-    let bound = (word.len() / 3).clamp(1, 3);
+    let bound = (word.len() / 4).clamp(1, 3);
     // A longer word is none of ours, and measuring it would cost its length.
     if 64 < word.len() {
         return None;

@@ -142,21 +142,23 @@ impl<'a> Value<'a> {
 
     /// One of some words.
     pub(super) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
-        let text = match self.node {
-            Node::Text(text) => text,
-            _ => return self.expected(&alternatives(words.iter().map(|w| w.0))),
-        };
-        if let Some((_, value)) = words.iter().find(|(word, _)| **word == **text) {
-            return Some(*value);
-        }
-        let known: Vec<&str> = words.iter().map(|w| w.0).collect();
-        match spelling::nearest(text, &known) {
-            Some(near) => {
-                self.fault(format!("unknown word {}; did you mean `{near}`?", found(self.node)));
-                None
+        self.choice_or(words, &[])
+    }
+
+    /// One of some words, where something else might have stood as well.
+    pub(super) fn choice_or<T: Copy>(&self, words: &[(&str, T)], others: &[&str]) -> Option<T> {
+        let known: Vec<&str> = words.iter().map(|word| word.0).collect();
+        if let Node::Text(text) = self.node {
+            if let Some((_, value)) = words.iter().find(|(word, _)| **word == **text) {
+                return Some(*value);
             }
-            None => self.expected(&alternatives(known.into_iter())),
+            if let Some(near) = spelling::nearest(text, &known) {
+                self.fault(format!("unknown word {}; did you mean `{near}`?", found(self.node)));
+                return None;
+            }
         }
+        let all: Vec<&str> = known.iter().chain(others).copied().collect();
+        self.expected(&alternatives(all.into_iter()))
     }
 
     /// A name of ours: it goes into Redis keys, metrics and responses.
@@ -175,11 +177,13 @@ impl<'a> Value<'a> {
     pub(super) fn fields(&self, known: &'static [&'static str]) -> Option<Fields<'a>> {
         match self.node {
             Node::Map(entries) => Some(Fields::new(self.clone(), entries, known)),
-            _ => self.expected(&format!("a map with {}", listing(known))),
+            _ => self.expected("a map"),
         }
     }
 
     /// The entries of a map whose keys are names chosen by the operator, at most `max`; repeated ones are faults.
+    ///
+    /// In order of name, since a Struct has no other: every Envoy with the same document has the same policy.
     pub(super) fn entries(&self, max: usize) -> Option<Vec<(&'a str, Value<'a>)>> {
         let Node::Map(map) = self.node else {
             return self.expected("a map of names");
@@ -194,6 +198,7 @@ impl<'a> Value<'a> {
             }
             entries.push((key, self.child(key, node)));
         }
+        entries.sort_by_key(|(name, _)| *name);
         Some(entries)
     }
 
@@ -301,15 +306,11 @@ pub(super) fn alternatives<'w>(words: impl ExactSizeIterator<Item = &'w str>) ->
     text
 }
 
-fn listing(words: &[&str]) -> String {
-    match words {
-        [word] => format!("the field `{word}`"),
-        _ => format!("the fields {}", alternatives(words.iter().copied()).replace(" or ", " and ")),
-    }
-}
-
 fn whole(range: &RangeInclusive<u64>) -> String {
-    format!("a whole number from {} to {}", group(*range.start()), group(*range.end()))
+    match (*range.start(), *range.end()) {
+        (least, most) if least == most => group(least),
+        (least, most) => format!("a whole number from {} to {}", group(least), group(most)),
+    }
 }
 
 /// Digits in groups of three.
