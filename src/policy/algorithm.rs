@@ -306,6 +306,12 @@ impl Algorithm {
 // === impl LeakyBucket ===
 
 impl LeakyBucket {
+    /// The fullest the queue may be: whole tokens, and units of one of which a token has `rate.period_us`.
+    pub fn fullest(&self) -> (u64, u64) {
+        let Level { whole, frac } = self.most();
+        (whole, frac)
+    }
+
     /// The fullest the queue may be: the burst, and as much as may wait, by number and by time.
     fn most(&self) -> Level {
         let (whole, frac) = arithmetic::mul_div(self.rate.tokens, self.wait_up_to_us, self.rate.period_us);

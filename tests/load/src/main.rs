@@ -1,10 +1,17 @@
 //! The sample upstream, the load generator and the reports.
-#![allow(dead_code, reason = "the load test, which lands next, uses the rest")]
+#![allow(dead_code, reason = "the benchmark, which lands next, uses the rest")]
 
+mod closed_loop;
+mod date;
 mod generate;
+mod loadtest;
 mod machine;
+mod page;
+mod plot;
 mod progress;
 mod query;
+mod rig;
+mod signal;
 mod stats;
 mod tally;
 mod timer;
@@ -27,11 +34,14 @@ enum Command {
     Upstream(upstream::Args),
     /// Send an open-loop load and tell what became of it.
     Generate(generate::Args),
+    /// Measure goodput under overload, against what Envoy has.
+    Loadtest(loadtest::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Upstream(args) => upstream::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Loadtest(args) => loadtest::run(args),
     }
 }

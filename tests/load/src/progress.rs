@@ -25,11 +25,16 @@ pub(crate) fn show(bar: &ProgressBar, now_us: u64, total: &Tally) {
     if now_ms < bar.position() + 100 {
         return;
     }
-    bar.set_message(format!(
+    bar.set_message(counts(total));
+    bar.set_position(now_ms);
+}
+
+/// What became of the requests so far, in a few words.
+pub(crate) fn counts(total: &Tally) -> String {
+    format!(
         "answered {}, 429 {}, 503 {}, failed {}, late {}",
         total.ok, total.quota_rejected, total.saturation_rejected, total.failed, total.deadline_missed
-    ));
-    bar.set_position(now_ms);
+    )
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -3,7 +3,7 @@
 mod app;
 mod burn;
 mod control;
-mod count;
+pub(crate) mod count;
 mod law;
 mod queue;
 
@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
+use crate::signal;
 use app::App;
 use burn::Burner;
 use control::Settings;
@@ -71,7 +72,7 @@ async fn serve(listen: SocketAddr, app: Arc<App>) -> anyhow::Result<()> {
     println!("sample upstream listens on {}", listener.local_addr()?);
     tokio::select! {
         accepted = accept(&listener, app) => accepted,
-        stopped = stop() => stopped,
+        stopped = signal::stopped() => stopped,
     }
 }
 
@@ -95,13 +96,4 @@ async fn accept(listener: &TcpListener, app: Arc<App>) -> anyhow::Result<()> {
                 .await;
         });
     }
-}
-
-async fn stop() -> anyhow::Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
