@@ -116,16 +116,14 @@ pub(crate) fn rewrite(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// An absolute URI from its path on: `http://host/x` is `/x`, `http://host` is empty.
+/// A URI of `http` or `https` from its path on: `http://host/x` is `/x`, `http://host` is empty.
 fn without_origin(path: &[u8]) -> &[u8] {
-    if path.first() == Some(&b'/') {
-        return path;
-    }
-    let Some(colon) = path.iter().position(|&byte| byte == b':') else { return path };
-    let (scheme, rest) = path.split_at_checked(colon).unwrap_or_default();
-    let is_scheme = !scheme.is_empty()
-        && scheme.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-    let Some(rest) = rest.strip_prefix(b"://").filter(|_| is_scheme) else { return path };
+    let origins = [&b"http://"[..], b"https://"];
+    let rest = origins.into_iter().find_map(|origin| {
+        let (start, rest) = path.split_at_checked(origin.len())?;
+        start.eq_ignore_ascii_case(origin).then_some(rest)
+    });
+    let Some(rest) = rest else { return path };
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     rest.get(slash..).unwrap_or_default()
 }
