@@ -62,18 +62,24 @@ impl Client {
 
     /// A GET of this path and query.
     pub fn get(&self, path: &str) -> Ask {
-        self.ask(Method::GET, path)
+        self.ask("GET", path)
     }
 
     /// A POST to this path and query, without a body unless one is given.
     pub fn post(&self, path: &str) -> Ask {
-        self.ask(Method::POST, path)
+        self.ask("POST", path)
     }
 
     /// A request of any method.
-    pub fn ask(&self, method: Method, path: &str) -> Ask {
+    pub fn ask(&self, method: &str, path: &str) -> Ask {
         let headers = HeaderMap::new();
-        Ask { client: self.clone(), method, path: path.into(), headers, body: Bytes::new() }
+        Ask {
+            client: self.clone(),
+            method: method.parse().unwrap(),
+            path: path.into(),
+            headers,
+            body: Bytes::new(),
+        }
     }
 
     /// Sends `n` requests at once, the i-th made by `ask(i)`, and waits for all answers, in order.

@@ -14,7 +14,7 @@ use crate::client::get;
 
 pub use metrics::Metrics;
 pub use setup::Setup;
-pub use template::policy_of;
+pub use template::shipped_policy;
 
 /// An Envoy: ends when dropped, or when the thread that started it ends (Envoy watches its parent thread).
 #[derive(Debug)]

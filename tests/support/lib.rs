@@ -5,6 +5,7 @@
 pub mod client;
 pub mod envoy;
 pub mod host;
+pub mod meddler;
 pub mod redis;
 pub mod shim;
 pub mod upstream;

@@ -17,7 +17,8 @@ const START: Duration = Duration::from_secs(30);
 /// What an Envoy is to run with.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    policy: String,
+    /// `None` is the shipped one.
+    policy: Option<String>,
     workers: u32,
     shim: SocketAddr,
     upstream: SocketAddr,
@@ -32,9 +33,13 @@ impl Setup {
     ///
     /// The shim is where nobody listens, until [`Setup::shim`] says otherwise.
     pub fn new(policy: &Value, upstream: SocketAddr) -> Setup {
+        Setup::shipped(upstream).raw_policy(&policy.to_string())
+    }
+
+    /// The shipped configuration with the shipped policy.
+    pub fn shipped(upstream: SocketAddr) -> Setup {
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let policy = policy.to_string();
-        Setup { policy, workers: 2, shim: nobody, upstream, edits: Vec::new(), is_dynamic: false }
+        Setup { policy: None, workers: 2, shim: nobody, upstream, edits: Vec::new(), is_dynamic: false }
     }
 
     /// Where the shim listens.
@@ -61,7 +66,7 @@ impl Setup {
     /// Takes the policy as it is, JSON or not.
     #[must_use]
     pub fn raw_policy(mut self, text: &str) -> Setup {
-        self.policy = text.into();
+        self.policy = Some(text.into());
         self
     }
 
@@ -140,7 +145,11 @@ impl Setup {
         ];
         let shipped = Template::shipped();
         let edited = self.edits.iter().fold(shipped, |template, (from, to)| template.edit(from, to));
-        let template = edited.ports(&ports).module(&wasm()).policy(&self.policy);
+        let template = edited.ports(&ports).module(&wasm());
+        let template = match &self.policy {
+            Some(policy) => template.policy(policy),
+            None => template,
+        };
         if !self.is_dynamic {
             return template.into_string();
         }
@@ -159,7 +168,7 @@ impl Setup {
 impl Envoy {
     /// Gives a [`Setup::dynamic`] Envoy another policy; whether it is taken shows in the log and the stats.
     pub fn replace_policy(&mut self, text: &str) {
-        self.setup.policy = text.to_owned();
+        self.setup.policy = Some(text.to_owned());
         self.setup.render(self.folder.path(), self.address, self.admin);
     }
 }

@@ -8,8 +8,13 @@ const SHIPPED: &str = include_str!("../../../envoy/envoy.yaml");
 /// The module it names.
 const MODULE: &str = "target/wasm32-unknown-unknown/release/sluicegate_filter.wasm";
 
-/// Stands in front of the policy.
-const POLICY: &str = "value: |\n";
+/// Stands in front of the policy, which in the shipped configuration is YAML.
+const SHIPPED_POLICY: &str =
+    "\"@type\": type.googleapis.com/google.protobuf.Struct\n                          value:\n";
+
+/// The same for a policy that is text.
+const TEXT_POLICY: &str =
+    "\"@type\": type.googleapis.com/google.protobuf.StringValue\n                          value: |\n";
 
 /// A configuration on its way.
 #[derive(Clone, Debug)]
@@ -46,11 +51,12 @@ impl Template {
         self.edit(MODULE, path.to_str().expect("the path is text"))
     }
 
-    /// Replaces the policy.
+    /// Replaces the policy by this text, which reaches the filter as it is.
     pub(crate) fn policy(self, policy: &str) -> Template {
         let (start, end, indent) = policy_block(&self.0);
         let block: String = policy.lines().map(|line| format!("{indent}{line}\n")).collect();
-        Template(format!("{}{block}{}", &self.0[..start], &self.0[end..]))
+        let head = self.0[..start].replace(SHIPPED_POLICY, TEXT_POLICY);
+        Template(format!("{head}{block}{}", &self.0[end..]))
     }
 
     /// Takes the listeners out: what is left reads them from `file`, and the content of `file`.
@@ -76,15 +82,18 @@ impl Template {
     }
 }
 
-/// The policy inside an Envoy configuration, as text.
-pub fn policy_of(config: &str) -> String {
-    let (start, end, _) = policy_block(config);
-    config[start..end].to_owned()
+/// The policy inside the shipped configuration, as YAML.
+pub fn shipped_policy() -> String {
+    let (start, end, indent) = policy_block(SHIPPED);
+    SHIPPED[start..end]
+        .lines()
+        .map(|line| format!("{}\n", line.strip_prefix(&indent).unwrap_or(line)))
+        .collect()
 }
 
 /// Where the policy begins and ends, and how it is indented.
 fn policy_block(config: &str) -> (usize, usize, String) {
-    let start = config.find(POLICY).expect("the configuration holds a policy as a block") + POLICY.len();
+    let start = config.find(SHIPPED_POLICY).expect("envoy/envoy.yaml holds a policy") + SHIPPED_POLICY.len();
     let block = &config[start..];
     let indent = " ".repeat(block.len() - block.trim_start_matches(' ').len());
     let lines = block.split_inclusive('\n');
