@@ -13,7 +13,7 @@
 //! - [`address`], [`resolve`], [`digest`], [`tier`]: whom they count
 //! - [`algorithm`], [`store`]: the arithmetic of each algorithm, and a bounded store that uses it
 //! - [`wire`]: what filter and shim say to each other
-//! - [`breaker`], [`batch`], [`denial`], [`lease`]: the way to the shim, and how not to take it
+//! - [`breaker`], [`batch`], [`denial`], [`lease`], [`bounded`]: the way to the shim, and how not to take it
 //! - [`overload`], saturation: the laws that shed
 //! - [`gate`]: one request's way through all of it
 //! - [`verdict`], [`response`], [`count`]: the answer, what it looks like, and the accounts
@@ -23,6 +23,7 @@
 pub mod address;
 pub mod algorithm;
 pub mod batch;
+pub mod bounded;
 pub mod breaker;
 pub mod class;
 pub mod config;

@@ -1,1 +1,116 @@
-//! What an answer looks like.
+//! What a refusal looks like, and the RateLimit fields of every answer.
+//!
+//! Quota is 429 (RFC 6585), saturation is 503 (RFC 9110), and the two are never mixed up. `Retry-After` is a whole
+//! number of seconds, at least 1, rounded up, so that a client which obeys it passes. gRPC calls are answered in
+//! gRPC: RESOURCE_EXHAUSTED for quota, UNAVAILABLE for saturation.
+
+mod body;
+mod fields;
+mod quota;
+
+pub use fields::{Field, rate_limit_fields};
+pub use quota::{Held, Quota};
+
+use crate::policy::Responses;
+use crate::verdict::ShedReason;
+
+/// RESOURCE_EXHAUSTED.
+const GRPC_RESOURCE_EXHAUSTED: u8 = 8;
+
+/// UNAVAILABLE.
+const GRPC_UNAVAILABLE: u8 = 14;
+
+/// An answer that the filter gives itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u32,
+    /// Set for gRPC calls; the HTTP status is then 200.
+    pub grpc_status: Option<u8>,
+    /// Fields, each name once.
+    pub fields: Vec<Field>,
+    /// May be empty.
+    pub body: String,
+    /// For access logs (`RESPONSE_CODE_DETAILS`).
+    pub details: &'static str,
+}
+
+/// What the answer has to know about the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect {
+    /// A gRPC call.
+    pub grpc: bool,
+    /// A `HEAD` request.
+    pub head: bool,
+}
+
+/// 429: one or more limits are used up. `held` are all limits that the request met; the refusing ones are those
+/// whose standing is not allowed. `random` spreads `Retry-After` if the operator wants it spread.
+pub fn quota_exceeded(responses: &Responses, dialect: Dialect, held: &[Held<'_>], random: u64) -> Response {
+    let refusing = || held.iter().filter(|held| held.standing.is_some_and(|s| !s.allowed));
+    let retry_after_us =
+        refusing().filter_map(|held| held.standing).map(|s| s.retry_after_us).max().unwrap_or(0);
+    let retry_after_s = whole_seconds(jittered(retry_after_us, responses.retry_after_jitter_percent, random));
+    let names: Vec<&str> = refusing().map(|held| held.quota.name()).collect();
+
+    let mut fields = vec![
+        Field::new("retry-after", retry_after_s.to_string()),
+        Field::new("cache-control", "no-store"),
+        Field::new("x-envoy-ratelimited", "true"),
+    ];
+    fields.extend(rate_limit_fields(&responses.fields, held, |_| None));
+    let refusal = body::Refusal {
+        status: 429,
+        grpc_status: GRPC_RESOURCE_EXHAUSTED,
+        error: "quota-exceeded",
+        title: "Request cannot be satisfied as assigned quota has been exceeded",
+        violated: &names,
+        retry_after_s,
+        details: "sluicegate_quota_exceeded",
+    };
+    refusal.render(&responses.body, dialect, fields)
+}
+
+/// 503: the upstream could not answer in time, or no decision could be had and the limit says `deny`.
+pub fn saturated(
+    responses: &Responses,
+    dialect: Dialect,
+    reason: ShedReason,
+    retry_after_s: u64,
+) -> Response {
+    let retry_after_s = retry_after_s.max(1);
+    let mut fields = vec![
+        Field::new("retry-after", retry_after_s.to_string()),
+        Field::new("cache-control", "no-store"),
+        Field::new("x-envoy-overloaded", "true"),
+        Field::new("x-shed-reason", reason.name()),
+    ];
+    if dialect.grpc {
+        // gRFC A6: the client's retry policy waits this long before its next attempt.
+        fields.push(Field::new("grpc-retry-pushback-ms", (retry_after_s * 1_000).to_string()));
+    }
+    let refusal = body::Refusal {
+        status: 503,
+        grpc_status: GRPC_UNAVAILABLE,
+        error: "temporary-reduced-capacity",
+        title: "Request cannot be satisfied due to temporary server capacity constraints",
+        violated: &[],
+        retry_after_s,
+        details: "sluicegate_saturated",
+    };
+    refusal.render(&responses.body, dialect, fields)
+}
+
+/// Microseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3).
+pub fn whole_seconds(us: u64) -> u64 {
+    us.div_ceil(1_000_000).max(1)
+}
+
+/// Adds a random share of up to `percent`; never takes any away.
+fn jittered(us: u64, percent: u8, random: u64) -> u64 {
+    let share = u128::from(us) * u128::from(percent) * u128::from(random >> 32) / (100 << 32);
+    us.saturating_add(u64::try_from(share).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! One request: headers in, action out.
+
+use std::borrow::Cow;
+
+use proxy_wasm::traits::{Context, HttpContext};
+use proxy_wasm::types::Action;
+use sluicegate_policy::gate::{ResponseFields, Step};
+use sluicegate_policy::request::Request;
+use sluicegate_policy::response::Response;
+
+use crate::engine::Shared;
+use crate::host;
+
+/// A request. What is known of it is kept by the gate, under the number of its context.
+pub(crate) struct Http {
+    id: u32,
+    engine: Shared,
+}
+
+/// The headers and attributes of the current request.
+struct HostRequest;
+
+/// The fields of the current response.
+struct HostResponse;
+
+// === impl Http ===
+
+impl Http {
+    /// A request that has not begun yet.
+    pub(crate) fn new(id: u32, engine: Shared) -> Self {
+        Http { id, engine }
+    }
+
+    fn begin(&self) -> (Step, Option<u32>) {
+        let mut engine = self.engine.borrow_mut();
+        let Some(engine) = engine.as_mut() else { return (Step::Pass, None) };
+        let now_us = engine.now_us();
+        let random = engine.random.next();
+        let step = engine.gate.begin(&HostRequest, self.id, now_us, random);
+        (step, engine.wake())
+    }
+
+    fn end(&self) {
+        // Borrowed only if the host ends a request inside a callback of another, and then nothing can be done.
+        let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
+        let Some(engine) = engine.as_mut() else { return };
+        if engine.gate.knows(self.id) {
+            let now_us = engine.now_us();
+            engine.gate.end(self.id, now_us);
+        }
+        let queue = engine.wake();
+        wake(queue);
+    }
+
+    fn hold(&self) -> Action {
+        let engine = self.engine.borrow();
+        let held = engine.as_ref().is_some_and(|engine| engine.gate.is_holding(self.id));
+        if held { Action::Pause } else { Action::Continue }
+    }
+}
+
+impl Context for Http {}
+
+impl HttpContext for Http {
+    fn on_http_request_headers(&mut self, _: usize, _: bool) -> Action {
+        let (step, queue) = self.begin();
+        wake(queue);
+        match step {
+            Step::Pass => Action::Continue,
+            Step::Wait => Action::Pause,
+            Step::Refuse(response) => {
+                respond(&response);
+                Action::Pause
+            }
+        }
+    }
+
+    // While a decision is pending the body must not carry the request past it.
+    fn on_http_request_body(&mut self, _: usize, _: bool) -> Action {
+        self.hold()
+    }
+
+    fn on_http_request_trailers(&mut self, _: usize) -> Action {
+        self.hold()
+    }
+
+    // Local replies, our own ones too, come by here: the gate knows which request has an answer of its upstream.
+    fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {
+        if let Some(engine) = self.engine.borrow_mut().as_mut()
+            && engine.gate.knows(self.id)
+        {
+            let now_us = engine.now_us();
+            for field in engine.gate.response(self.id, &HostResponse, now_us) {
+                // A field that cannot be set is left out; the response goes on.
+                let _ = host::set_response_header(field.name, &field.value);
+            }
+        }
+        Action::Continue
+    }
+
+    fn on_log(&mut self) {
+        self.end();
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Gives the current or entered request this answer.
+pub(crate) fn respond(response: &Response) {
+    let fields: Vec<(&str, &str)> = response.fields.iter().map(|f| (f.name, f.value.as_str())).collect();
+    let sent =
+        host::respond(response.status, response.details, &fields, &response.body, response.grpc_status);
+    if let Err(refused) = sent {
+        log::error!("a refusal could not be sent: status {}", refused.0);
+    }
+}
+
+fn wake(queue: Option<u32>) {
+    if let Some(queue) = queue
+        && let Err(refused) = host::enqueue(queue, &[1])
+    {
+        // The next tick sends the batch instead.
+        log::debug!("the queue refused: status {}", refused.0);
+    }
+}
+
+// === impl HostRequest ===
+
+impl Request for HostRequest {
+    fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        host::request_header(name).map(Cow::Owned)
+    }
+
+    fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
+        host::property(path)
+    }
+}
+
+// === impl HostResponse ===
+
+impl ResponseFields for HostResponse {
+    fn field(&self, name: &str) -> Option<Vec<u8>> {
+        host::response_header(name)
+    }
+}

@@ -1,0 +1,81 @@
+//! What this worker counts by itself: local limits and emergency allowances.
+
+use crate::algorithm::Amount;
+use crate::gate::hit::{Course, Hit};
+use crate::gate::numbers::Numbers;
+use crate::store::{Ask, Store};
+use crate::verdict::Standing;
+
+/// Cells of the store: about 6 MiB when full.
+const CAPACITY: usize = 65_536;
+
+/// Tells the emergency allowance of a key from its local count.
+const EMERGENCY: u128 = 0x5eed_0000_0000_0000_0000_0000_0000_0001;
+
+/// Counts of one worker.
+#[derive(Debug)]
+pub(super) struct Local {
+    store: Store<u128>,
+    standings: Vec<Standing>,
+}
+
+// === impl Local ===
+
+impl Local {
+    pub(super) fn new(seed: u64) -> Self {
+        Local { store: Store::new(CAPACITY, seed), standings: Vec::new() }
+    }
+
+    /// Takes for every hit that is counted here, or for none; standings are noted in the hits. `look` takes
+    /// nothing and only tells whether there would be a token.
+    pub(super) fn take(
+        &mut self,
+        hits: &mut [Hit],
+        numbers: &Numbers,
+        slot: u64,
+        look: bool,
+        now_us: u64,
+    ) -> bool {
+        if !hits.iter().any(is_counted) {
+            return true;
+        }
+        let keys: Vec<u128> = hits.iter().map(key).collect();
+        let asks: Vec<Ask<'_, u128>> = hits
+            .iter()
+            .zip(&keys)
+            .filter(|(hit, _)| is_counted(hit))
+            .filter_map(|(hit, key)| {
+                let algorithm = &numbers.get(hit.variant)?.share;
+                let amount = Amount::exactly(if look { 0 } else { hit.cost });
+                Some(Ask { key, algorithm, amount })
+            })
+            .collect();
+        let taken = self.store.take(now_us, slot, &asks, &mut self.standings);
+        for (hit, standing) in hits.iter_mut().filter(|hit| is_counted(hit)).zip(&self.standings) {
+            hit.standing = Some(*standing);
+        }
+        taken
+    }
+
+    /// Charges what a response has cost.
+    pub(super) fn charge(&mut self, hit: &Hit, numbers: &Numbers, amount: u64, now_us: u64) {
+        if let Some(entry) = numbers.get(hit.variant) {
+            self.store.charge(now_us, &key(hit), &entry.share, amount);
+        }
+    }
+
+    /// Gives a slot back.
+    pub(super) fn release(&mut self, hit: &Hit, numbers: &Numbers, slot: u64, now_us: u64) {
+        if let Some(entry) = numbers.get(hit.variant) {
+            self.store.release(now_us, &key(hit), &entry.share, slot);
+        }
+    }
+}
+
+fn is_counted(hit: &Hit) -> bool {
+    matches!(hit.course, Course::Local | Course::Emergency)
+}
+
+fn key(hit: &Hit) -> u128 {
+    if hit.course == Course::Emergency { hit.local_key ^ EMERGENCY } else { hit.local_key }
+}

@@ -1,0 +1,72 @@
+//! What is remembered of one request.
+
+use crate::class::Class;
+use crate::gate::hit::Hit;
+use crate::overload::arrival::Ticket;
+use crate::request::Request;
+use crate::response::Dialect;
+
+/// A request between its beginning and its end.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) class: Class,
+    pub(super) phase: Phase,
+    /// When its caller stops waiting, microseconds.
+    pub(super) deadline_us: Option<u64>,
+    pub(super) dialect: Dialect,
+    /// Its place in flight.
+    pub(super) ticket: Option<Ticket>,
+    /// The limits it met.
+    pub(super) hits: Vec<Hit>,
+    pub(super) random: u64,
+    /// The response, once its headers are there: status and time.
+    pub(super) answered: Option<(u16, u64)>,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its take is on its way.
+    Waiting,
+    /// It waits its turn in a leaky bucket.
+    Delayed {
+        /// Microseconds.
+        until_us: u64,
+    },
+    /// It went on.
+    Admitted,
+}
+
+// === impl Stream ===
+
+impl Stream {
+    pub(super) fn new(class: Class, random: u64) -> Self {
+        Stream {
+            class,
+            phase: Phase::Waiting,
+            deadline_us: None,
+            dialect: Dialect::default(),
+            ticket: None,
+            hits: Vec::new(),
+            random,
+            answered: None,
+        }
+    }
+
+    /// Copies what an answer to the request has to know: later its headers may be gone.
+    pub(super) fn hear(&mut self, request: &dyn Request) {
+        let content_type = request.header("content-type");
+        // As Envoy tells gRPC: `application/grpc-web` is another thing.
+        let grpc = content_type.as_deref().and_then(|value| value.strip_prefix(b"application/grpc"));
+        self.dialect = Dialect {
+            grpc: grpc
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+") || rest.starts_with(b";")),
+            head: request.header(":method").as_deref() == Some(b"HEAD"),
+        };
+    }
+
+    /// Names the slots that the request takes, below 2^53.
+    pub(super) fn slot(&self) -> u64 {
+        self.random >> 11
+    }
+}

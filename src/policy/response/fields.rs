@@ -1,0 +1,118 @@
+//! The RateLimit fields, in four conventions.
+
+use crate::policy::FieldStyle;
+use crate::response::{Held, whole_seconds};
+use crate::verdict::Standing;
+
+/// A response field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Lower case.
+    pub name: &'static str,
+    /// Visible ASCII.
+    pub value: String,
+}
+
+impl Field {
+    /// A field.
+    pub fn new(name: &'static str, value: impl Into<String>) -> Self {
+        Field { name, value: value.into() }
+    }
+}
+
+/// The fields that tell a client how it stands: the tightest limit, and in `RateLimit-Policy` all of them.
+///
+/// `upstream` reads a field that the response already has. Those stay, unless ours are tighter: an intermediary
+/// must not loosen what the origin has said. Without any standing there are no fields: they are never invented.
+pub fn rate_limit_fields(
+    styles: &[FieldStyle],
+    held: &[Held<'_>],
+    upstream: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Vec<Field> {
+    let Some((tightest, standing)) = tightest(held) else { return Vec::new() };
+    let quota = tightest.quota;
+    let remaining = standing.remaining;
+    // A refused client needs to know when it may come back, the same moment that Retry-After names.
+    let reset_us = if standing.allowed { standing.reset_us } else { standing.retry_after_us };
+    let reset_s = if reset_us == 0 { 0 } else { whole_seconds(reset_us) };
+
+    let mut fields: Vec<Field> = Vec::with_capacity(3 * styles.len());
+    for style in styles {
+        let names = style.names();
+        if fields.iter().any(|field| names.contains(&field.name)) {
+            continue;
+        }
+        let theirs = upstream(style.remaining_field());
+        if theirs.is_some_and(|theirs| style.remaining_in(&theirs).is_none_or(|theirs| theirs <= remaining)) {
+            continue;
+        }
+        match style {
+            FieldStyle::Triple | FieldStyle::XRateLimit => {
+                let values = [quota.requests(), remaining, reset_s];
+                fields.extend(
+                    names.iter().zip(values).map(|(name, value)| Field::new(name, value.to_string())),
+                );
+            }
+            FieldStyle::Draft11 | FieldStyle::Draft12 => {
+                let (left, until) = if *style == FieldStyle::Draft11 { ("r", "t") } else { ("a", "w") };
+                let policies: Vec<&str> = held.iter().map(|held| held.quota.policy_item()).collect();
+                fields.push(Field::new("ratelimit-policy", policies.join(", ")));
+                let mut item = format!("\"{}\";{left}={remaining}", quota.name());
+                // An effective window of nothing says nothing, and draft -12 wants it positive.
+                if reset_s > 0 {
+                    item.push_str(&format!(";{until}={reset_s}"));
+                }
+                fields.push(Field::new("ratelimit", item));
+            }
+        }
+    }
+    fields
+}
+
+/// Of the refusing limits the one that takes longest; if none refuses, the one with least left.
+fn tightest<'a, 'b>(held: &'b [Held<'a>]) -> Option<(&'b Held<'a>, Standing)> {
+    let told = held.iter().filter(|held| held.is_known);
+    told.filter_map(|held| held.standing.map(|standing| (held, standing))).min_by_key(|(_, standing)| {
+        let wait_us = if standing.allowed { standing.reset_us } else { standing.retry_after_us };
+        let left = if standing.allowed { standing.remaining } else { 0 };
+        (standing.allowed, left, std::cmp::Reverse(wait_us))
+    })
+}
+
+// === impl FieldStyle ===
+
+impl FieldStyle {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            FieldStyle::Triple => &["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"],
+            FieldStyle::XRateLimit => &["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
+            FieldStyle::Draft11 | FieldStyle::Draft12 => &["ratelimit-policy", "ratelimit"],
+        }
+    }
+
+    /// The field that says how much is left.
+    fn remaining_field(self) -> &'static str {
+        match self {
+            FieldStyle::Triple => "ratelimit-remaining",
+            FieldStyle::XRateLimit => "x-ratelimit-remaining",
+            FieldStyle::Draft11 | FieldStyle::Draft12 => "ratelimit",
+        }
+    }
+
+    /// What an upstream's field says is left, the least of several; `None` when it cannot be understood.
+    fn remaining_in(self, value: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(value).ok()?;
+        match self {
+            FieldStyle::Triple | FieldStyle::XRateLimit => {
+                text.split(',').map(|part| part.trim().parse().ok()).min().flatten()
+            }
+            FieldStyle::Draft11 | FieldStyle::Draft12 => text
+                .split([';', ','])
+                .filter_map(|part| part.trim().split_once('='))
+                .filter(|(name, _)| matches!(*name, "r" | "a" | "remaining"))
+                .map(|(_, value)| value.parse().ok())
+                .min()
+                .flatten(),
+        }
+    }
+}
