@@ -102,7 +102,12 @@ fn read(value: &Value<'_>) -> Option<Policy> {
     let shim = fields.optional("shim", shim::shim);
     let identities = source::identities(&fields);
     let limits = limits(&fields, &identities.names, mode.unwrap_or(Mode::Enforce));
-    let tiers = tier::tiers(&fields, &identities.names);
+    let scope = tier::Scope {
+        identities: &identities.names,
+        limit_names: &limit_names(&fields),
+        limits: limits.as_deref(),
+    };
+    let tiers = tier::tiers(&fields, scope);
     let overload = fields.or("overload", overload::Section::absent(), |value| {
         overload::overload(value, &identities.names, mode.unwrap_or(Mode::Enforce))
     });
@@ -184,6 +189,21 @@ fn limits(fields: &Fields<'_>, identities: &[&str], mode: Mode) -> Option<Vec<Li
         }
     }
     Some(limits)
+}
+
+/// The names of all limits in order, those with faults too; empty where there is none.
+fn limit_names<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
+    let Some(Node::List(items)) = fields.get("limits").map(|value| value.node) else {
+        return Vec::new();
+    };
+    let name = |item: &'a Node| match item {
+        Node::Map(fields) => match fields.iter().find(|(field, _)| &**field == "name") {
+            Some((_, Node::Text(name))) => &**name,
+            _ => "",
+        },
+        _ => "",
+    };
+    items.iter().map(name).collect()
 }
 
 fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, String)>) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::class::Class;
 use crate::identity::{Identity, IdentityId, Source};
-use crate::limit::Limit;
+use crate::limit::{Algorithm, Limit};
 use crate::pattern::Pattern;
 
 /// Everything a filter needs to decide. Built by [`crate::config`] only, so its invariants hold.
@@ -89,8 +89,11 @@ pub struct Tiers {
 pub struct Tier {
     /// Unique.
     pub name: Box<str>,
-    /// What it does to every limit.
+    /// What it does to every limit but those in `limits`.
     pub change: TierChange,
+    /// Limits that have numbers of their own in this tier: index into [`Policy::limits`], each once and in order,
+    /// and an algorithm of the same kind.
+    pub limits: Vec<(usize, Algorithm)>,
     /// Weight in fair sharing under overload, 1 to 1,000; 1 by default.
     pub weight: u32,
 }

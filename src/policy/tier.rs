@@ -1,7 +1,7 @@
 //! Per-identity changes of limits.
 //!
-//! A tier multiplies the numbers of every limit, within the ranges the limits themselves have. That is worked out
-//! once, when the policy is loaded; a request only picks a [`Variant`].
+//! A tier multiplies the numbers of every limit, within the ranges the limits themselves have, or replaces them. That
+//! is worked out once, when the policy is loaded; a request only picks a [`Variant`].
 
 use crate::identity::IdentityId;
 use crate::limit::{
@@ -106,9 +106,16 @@ impl Variants {
         let algorithms = policy
             .limits
             .iter()
-            .flat_map(|limit| {
+            .zip(0_usize..)
+            .flat_map(|(limit, index)| {
                 let own = Some(limit.algorithm.clone());
-                std::iter::once(own).chain(tiers.iter().map(|tier| changed(&limit.algorithm, tier.change)))
+                std::iter::once(own).chain(tiers.iter().map(move |tier| {
+                    let replaced = tier.limits.iter().find(|(replaced, _)| *replaced == index);
+                    match replaced {
+                        Some((_, algorithm)) => Some(algorithm.clone()),
+                        None => changed(&limit.algorithm, tier.change),
+                    }
+                }))
             })
             .collect();
         Variants { algorithms, row_len: tiers.len().saturating_add(1) }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sluicegate_policy::config;
+use sluicegate_policy::node::Node;
 use sluicegate_shim::{check, document};
 
 /// The files of a folder with these extensions, in order.
@@ -90,39 +91,52 @@ fn check_tells_every_fault_by_file_and_path() {
     assert!(errors.starts_with("tests/config/absent.yaml: "), "{errors}");
 }
 
-/// What Envoy carries is the sample policy that people read.
+/// What Envoy carries is the sample policy that people read, and the other samples carry good ones.
 #[test]
-fn the_sample_envoy_carries_the_sample_policy() {
+fn the_samples_carry_good_policies() {
     let sample = document::policy(Path::new("envoy/policy.yaml")).unwrap();
-    let envoy = document::yaml(&fs::read("envoy/envoy.yaml").unwrap()).unwrap();
-    let mut carried = Vec::new();
-    string_values(&envoy, &mut carried);
-    let policies: Vec<_> = carried.iter().map(|text| config::from_bytes(text.as_bytes()).unwrap()).collect();
-    assert_eq!(policies, [sample]);
+    for path in files("envoy", &["yaml"]) {
+        let mut policies = Vec::new();
+        for part in fs::read_to_string(&path).unwrap().split("\n---\n") {
+            carried(&document::yaml(part.as_bytes()).unwrap(), &mut policies);
+        }
+        let read = |node: &Node| match node {
+            Node::Text(text) => config::from_bytes(text.as_bytes()),
+            node => config::from_bytes(&super::structure(node)),
+        };
+        let policies: Vec<_> = policies
+            .iter()
+            .map(|node| read(node).unwrap_or_else(|faults| panic!("{}: {faults}", path.display())))
+            .collect();
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("envoy.yaml") => {
+                assert_eq!(policies, std::slice::from_ref(&sample), "as in envoy/policy.yaml")
+            }
+            Some("istio.yaml" | "gateway.yaml") => assert!(!policies.is_empty(), "{}", path.display()),
+            _ => {}
+        }
+    }
 }
 
-/// The text of every `google.protobuf.StringValue` in an Envoy configuration.
-fn string_values(node: &sluicegate_policy::node::Node, found: &mut Vec<String>) {
-    use sluicegate_policy::node::Node;
+/// Every policy in a file of something else: a map that names our version and says what to limit, or a text in JSON.
+fn carried(node: &Node, found: &mut Vec<Node>) {
     match node {
-        Node::List(items) => items.iter().for_each(|item| string_values(item, found)),
+        Node::List(items) => items.iter().for_each(|item| carried(item, found)),
         Node::Map(fields) => {
-            let get = |name: &str| fields.iter().find(|(field, _)| **field == *name).map(|(_, node)| node);
-            if let (Some(Node::Text(kind)), Some(Node::Text(value))) = (get("@type"), get("value"))
-                && kind.ends_with("google.protobuf.StringValue")
-            {
-                found.push(value.to_string());
+            let has = |name: &str| fields.iter().any(|(field, _)| **field == *name);
+            if has("version") && (has("limits") || has("overload")) {
+                found.push(node.clone());
             }
-            fields.iter().for_each(|(_, node)| string_values(node, found));
+            fields.iter().for_each(|(_, item)| carried(item, found));
         }
+        Node::Text(text) if text.starts_with("{\"version\"") => found.push(node.clone()),
         _ => {}
     }
 }
 
 /// A tree as JSON; the fixtures hold only what JSON can.
-pub(super) fn json(node: &sluicegate_policy::node::Node) -> serde_json::Value {
+pub(super) fn json(node: &Node) -> serde_json::Value {
     use serde_json::Value;
-    use sluicegate_policy::node::Node;
     match node {
         Node::Null => Value::Null,
         Node::Bool(value) => Value::Bool(*value),

@@ -14,7 +14,7 @@ const BASE: &str = "
 version: 1
 shim: {cluster: sluicegate-shim}
 identities: {caller: {header: x-api-key}, address: {client_ip: {}}}
-limits: [{name: base, key: caller, token_bucket: {burst: 1, rate: 1/s}}]
+limits: [{name: per-caller, key: caller, token_bucket: {burst: 1, rate: 1/s}}]
 ";
 
 #[test]

@@ -14,7 +14,7 @@ use wasm_bindgen_test::wasm_bindgen_test as test;
 use crate::setup::{Examiner, FakeRequest, header, limit, policy};
 
 fn tier(name: &str, change: TierChange) -> Tier {
-    Tier { name: name.into(), change, weight: 1 }
+    Tier { name: name.into(), change, limits: Vec::new(), weight: 1 }
 }
 
 /// Gold is ten times, internal is free; the plan is a claim, and two callers are listed.

@@ -1,15 +1,19 @@
 //! How much: the algorithm of a limit, and what goes together with it.
 
+use std::mem::discriminant;
+
 use super::fields::Fields;
 use super::limit::TOKENS_MAX;
 use super::scalar::PERIOD_MAX_US;
-use super::value::{Value, spell_us};
+use super::value::{Value, group, spell_us};
 use crate::limit::{
     Algorithm, Align, Concurrency, Cost, Enforce, FixedWindow, LeakyBucket, Limit, SlidingLog, SlidingWindow,
-    TokenBucket,
+    TokenBucket, WhenUnavailable,
 };
 
-const KINDS: &[&str] = &["token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "concurrency"];
+/// The fields that hold an algorithm.
+pub(super) const KINDS: &[&str] =
+    &["token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "concurrency"];
 
 /// Reads the algorithm among the fields of a limit.
 pub(super) fn algorithm(fields: &Fields<'_>) -> Option<Algorithm> {
@@ -20,18 +24,6 @@ pub(super) fn algorithm(fields: &Fields<'_>) -> Option<Algorithm> {
         "fixed_window" => fixed_window(&value).map(Algorithm::FixedWindow),
         "sliding_window" => sliding_window(&value),
         _ => concurrency(&value).map(Algorithm::Concurrency),
-    }
-}
-
-/// The most that one request can take.
-pub(super) fn size(algorithm: &Algorithm) -> u64 {
-    match algorithm {
-        Algorithm::TokenBucket(bucket) => bucket.burst,
-        Algorithm::LeakyBucket(bucket) => bucket.burst,
-        Algorithm::FixedWindow(window) => window.limit,
-        Algorithm::SlidingWindow(window) => window.limit,
-        Algorithm::SlidingLog(log) => log.limit,
-        Algorithm::Concurrency(slots) => slots.max,
     }
 }
 
@@ -74,6 +66,38 @@ pub(super) fn agrees(fields: &Fields<'_>, limit: &Limit) -> Option<()> {
         }
     }
     agrees
+}
+
+/// What stands against a limit that has these numbers instead of its own.
+pub(super) fn objection(limit: &Limit, algorithm: &Algorithm) -> Option<String> {
+    if discriminant(algorithm) != discriminant(&limit.algorithm) {
+        return Some("expected the algorithm that the limit itself has".into());
+    }
+    let size = algorithm.size();
+    let cost = match limit.cost {
+        Cost::Constant(cost) => cost,
+        Cost::RequestHeader { default, .. } => default,
+        Cost::ResponseHeader { .. } => 1,
+    };
+    let shares = match (&limit.enforce, &limit.when_unavailable) {
+        (Enforce::Local { shares }, _) | (_, WhenUnavailable::Local { shares }) => *shares,
+        _ => 1,
+    };
+    let (size_shown, window) = (group(size), window_us(algorithm));
+    match limit.enforce {
+        _ if size < cost => Some(format!("its cost of {} is more than {size_shown} ever hold", group(cost))),
+        _ if size < shares => Some(format!(
+            "{size_shown} divided by its {} shares leaves less than one request each",
+            group(shares)
+        )),
+        Enforce::Leased { size: block, .. } if size / 4 < block => {
+            Some(format!("its lease of {} is more than a quarter of {size_shown}", group(block)))
+        }
+        Enforce::Leased { for_us, .. } if window.is_some_and(|per_us| per_us < for_us) => {
+            Some(format!("its lease of {} outlives the window", spell_us(for_us)))
+        }
+        _ => None,
+    }
 }
 
 fn token_bucket(value: &Value<'_>) -> Option<TokenBucket> {

@@ -1,13 +1,13 @@
 //! One limit: whom it counts, what it matches, and what happens when no decision can be had.
 
-use super::algorithm::{self, algorithm, size};
+use super::algorithm::{self, algorithm};
 use super::fields::Fields;
 use super::pattern::pattern;
 use super::source::header_name;
 use super::spelling;
 use super::value::{Value, found, group};
 use crate::identity::IdentityId;
-use crate::limit::{ChargeWhen, Cost, Enforce, Limit, WhenMissing, WhenUnavailable};
+use crate::limit::{Algorithm, ChargeWhen, Cost, Enforce, Limit, WhenMissing, WhenUnavailable};
 use crate::node::Node;
 use crate::pattern::Pattern;
 use crate::policy::Mode;
@@ -55,7 +55,7 @@ pub(super) fn limit(value: &Value<'_>, identities: &[&str], default_mode: Mode) 
     let key = key(&fields, identities);
     let when_missing = fields.or("when_missing", WhenMissing::Deny, when_missing);
     let algorithm = algorithm(&fields);
-    let size = algorithm.as_ref().map_or(TOKENS_MAX, size);
+    let size = algorithm.as_ref().map_or(TOKENS_MAX, Algorithm::size);
     let cost = fields.or("cost", Cost::Constant(1), |value| cost(value, size));
     let charge_when = fields.optional("charge_when", charge_when);
     let charge_preflight = fields.or("charge_preflight", false, Value::boolean);

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use super::algorithm::{KINDS, algorithm, objection};
 use super::fields::Fields;
 use super::source::sources;
-use super::value::{Value, group, is_name};
+use super::spelling;
+use super::value::{Value, group, is_name, quoted};
 use crate::identity::IdentityId;
+use crate::limit::{Algorithm, Limit};
 use crate::node::Node;
 use crate::policy::{Tier, TierChange, Tiers};
 
 /// Most tiers in a policy.
 const TIERS_MAX: usize = 100;
+
+/// Most limits that a tier can speak of: as many as there can be.
+const LIMITS_MAX: usize = 1_000;
 
 /// Most members in all tiers together.
 const MEMBERS_MAX: usize = 10_000;
@@ -18,14 +24,24 @@ const MEMBERS_MAX: usize = 10_000;
 /// A value of an identity whose tier is fixed.
 type Member = (IdentityId, Box<str>, usize);
 
-pub(super) fn tiers(fields: &Fields<'_>, identities: &[&str]) -> Option<Tiers> {
+/// What a tier may speak of.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'s> {
+    pub(super) identities: &'s [&'s str],
+    /// The names of all limits, those of faulty ones too.
+    pub(super) limit_names: &'s [&'s str],
+    /// The limits, if none has a fault.
+    pub(super) limits: Option<&'s [Limit]>,
+}
+
+pub(super) fn tiers(fields: &Fields<'_>, scope: Scope<'_>) -> Option<Tiers> {
     let mut members = Vec::new();
     let tiers = fields.or("tiers", Vec::new(), |value| {
         let entries = value.entries(TIERS_MAX)?;
         let read: Vec<Option<Tier>> = entries
             .iter()
             .enumerate()
-            .map(|(index, (name, value))| tier(name, value, index, identities, &mut members))
+            .map(|(index, (name, value))| tier(name, value, index, scope, &mut members))
             .collect();
         distinct(value, &members)?;
         read.into_iter().collect()
@@ -43,7 +59,7 @@ fn tier(
     name: &str,
     value: &Value<'_>,
     index: usize,
-    identities: &[&str],
+    scope: Scope<'_>,
     members: &mut Vec<Member>,
 ) -> Option<Tier> {
     // A tier's name is compared with a claim, so it may be written as claims are.
@@ -55,9 +71,9 @@ fn tier(
     }
     if let Node::Text(_) = value.node {
         let change = value.choice(&[("unlimited", TierChange::Unlimited)])?;
-        return Some(Tier { name: name.into(), change, weight: 1 });
+        return Some(Tier { name: name.into(), change, limits: Vec::new(), weight: 1 });
     }
-    let fields = value.fields(&["multiply", "unlimited", "weight", "members"])?;
+    let fields = value.fields(&["multiply", "unlimited", "limits", "weight", "members"])?;
     let change = match fields.at_most_one_of(&["multiply", "unlimited"])? {
         None => Some(TierChange::Multiply(1_000)),
         Some(("multiply", value)) => {
@@ -69,10 +85,38 @@ fn tier(
             _ => value.expected("true"),
         },
     };
+    let limits = fields.or("limits", Vec::new(), |value| replaced(value, scope));
     let weight = fields.or("weight", 1, |value| u32::try_from(value.integer(1..=1_000)?).ok());
-    let read = fields.or("members", Vec::new(), |value| member_lists(value, index, identities));
+    let read = fields.or("members", Vec::new(), |value| member_lists(value, index, scope.identities));
     members.extend(read?);
-    Some(Tier { name: name.into(), change: change?, weight: weight? })
+    Some(Tier { name: name.into(), change: change?, limits: limits?, weight: weight? })
+}
+
+/// `{limit: {algorithm: {...}}}`: numbers of a limit for this tier.
+fn replaced(value: &Value<'_>, scope: Scope<'_>) -> Option<Vec<(usize, Algorithm)>> {
+    let read: Vec<Option<(usize, Algorithm)>> = value
+        .entries(LIMITS_MAX)?
+        .into_iter()
+        .map(|(name, value)| {
+            let index = scope.limit_names.iter().position(|known| *known == name);
+            if index.is_none() {
+                let hint = spelling::nearest(name, scope.limit_names)
+                    .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                value.fault(format!("there is no limit {}{hint}", quoted(name)));
+            }
+            let algorithm = algorithm(&value.fields(KINDS)?);
+            let (index, algorithm) = (index?, algorithm?);
+            let limit = scope.limits.and_then(|limits| limits.get(index));
+            if let Some(objection) = limit.and_then(|limit| objection(limit, &algorithm)) {
+                value.fault(objection);
+                return None;
+            }
+            Some((index, algorithm))
+        })
+        .collect();
+    let mut replaced: Vec<(usize, Algorithm)> = read.into_iter().collect::<Option<_>>()?;
+    replaced.sort_by_key(|(index, _)| *index);
+    Some(replaced)
 }
 
 /// `{identity: [value, ...]}`.
