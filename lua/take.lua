@@ -177,12 +177,13 @@ function fixed.load(state, raw, limit)
     _, count, finish = unpack_at('>BI4I7', raw)
   end
   local per = limit[3]
-  local over = count == 0 or finish <= now
-  if over or now + per < finish then
-    state.dirty = not over
-    finish = limit[4] == 1 and aligned_end(per) or now + per
+  if count == 0 or finish <= now then
+    count, finish = 0, limit[4] == 1 and aligned_end(per) or now + per
+  elseif now + per < finish then
+    finish = now + per
+    state.dirty = true
   end
-  state.count, state.finish = over and 0 or count, finish
+  state.count, state.finish = count, finish
 end
 
 function fixed.room(state, limit)
@@ -227,7 +228,7 @@ function sliding.load(state, raw, limit)
   elseif finish <= now then
     before, count, finish = count, 0, finish + per
   elseif now + per < finish then
-    finish = aligned_end(per)
+    finish = now + per
     state.dirty = true
   end
   state.before, state.count, state.finish = before, count, finish
@@ -420,20 +421,39 @@ end
 local limits, states = {}, {}
 local values = call('MGET', unpack(KEYS))
 
--- The state of a key under a limit, brought to now; once for the whole batch.
+-- Writes a state that was changed, always together with its expiry; for others, puts an expiry back that is missing
+-- or, since the numbers changed, too early.
+local function write(state, had_value)
+  local reset = state.algorithm.reset(state, state.limit)
+  local expiry_ms = floor(reset / 1000) + spare_ms
+  if state.limit[1] == 5 then
+    if state.count > 0 and (state.dirty or call('PTTL', state.key) < 0) then
+      call('PEXPIRE', state.key, expiry_ms)
+    end
+  elseif reset == 0 then
+    if state.dirty and had_value then
+      call('DEL', state.key)
+    end
+  elseif state.dirty then
+    call('SET', state.key, state.algorithm.pack(state), 'PX', expiry_ms)
+  elseif call('PTTL', state.key) < reset / 1000 then
+    call('PEXPIRE', state.key, expiry_ms)
+  end
+end
+
+-- The state of a key under a limit, brought to now; once for the whole batch, unless the numbers differ.
 local function state_of(key, index)
   local state = states[key]
   if state and state.index == index then
     return state
   end
-  local limit = limits[index]
-  local raw, changed = values[key], state and state.dirty
-  if changed then
-    raw = state.algorithm.pack(state)
+  if state and state.dirty then
+    write(state, values[key])
+    values[key] = state.algorithm.pack(state)
   end
+  local limit = limits[index]
   state = { key = KEYS[key], index = index, limit = limit, algorithm = algorithms[limit[1]], taken = 0, dirty = false }
-  state.algorithm.load(state, raw, limit)
-  state.dirty = state.dirty or changed
+  state.algorithm.load(state, values[key], limit)
   states[key] = state
   return state
 end
@@ -445,8 +465,9 @@ end
 for _ = 1, read() do
   local state = state_of(read(), read())
   local slot, n = read(), read()
+  local used = state.algorithm.used(state, state.limit)
   state.algorithm.refund(state, n, slot)
-  state.dirty = true
+  state.dirty = state.dirty or state.algorithm.used(state, state.limit) < used
 end
 
 for _ = 1, read() do
@@ -510,23 +531,8 @@ for _ = 1, read() do
   end
 end
 
--- Writes back once for each key, always together with an expiry.
 for key, state in pairs(states) do
-  local reset = state.algorithm.reset(state, state.limit)
-  local expiry_ms = floor(reset / 1000) + spare_ms
-  if state.limit[1] == 5 then
-    if state.count > 0 and (state.dirty or call('PTTL', state.key) < 0) then
-      call('PEXPIRE', state.key, expiry_ms)
-    end
-  elseif reset == 0 then
-    if state.dirty and values[key] then
-      call('DEL', state.key)
-    end
-  elseif state.dirty then
-    call('SET', state.key, state.algorithm.pack(state), 'PX', expiry_ms)
-  elseif call('PTTL', state.key) < reset / 1000 then
-    call('PEXPIRE', state.key, expiry_ms)
-  end
+  write(state, values[key])
 end
 
 return cmsgpack.pack(output)

@@ -155,22 +155,23 @@ impl State {
         }
     }
 
-    /// Takes `n` tokens whether or not they are there, into debt of at most the limit's own size. Places are not
-    /// charged.
-    pub fn charge(&mut self, algorithm: &Algorithm, now_us: u64, n: u64) {
+    /// Takes `n` tokens whether or not they are there, into debt of at most the limit's own size; how many it took.
+    /// Places are not charged.
+    pub fn charge(&mut self, algorithm: &Algorithm, now_us: u64, n: u64) -> u64 {
         if matches!(self, State::Places(_)) {
-            return;
+            return 0;
         }
         let most = (2 * algorithm.size()).saturating_sub(self.used(algorithm, now_us));
         self.take(algorithm, now_us, 0, n.min(most));
+        n.min(most)
     }
 
-    /// Gives `n` tokens back that were taken a moment ago, or the place named `slot`.
+    /// Gives `n` tokens back that were taken a moment ago, or the place named `slot`; true if any were still missing.
     ///
     /// What a window has left behind meanwhile is not given back.
-    pub fn refund(&mut self, slot: u64, n: u64) {
+    pub fn refund(&mut self, slot: u64, n: u64) -> bool {
         match self {
-            State::Empty => {}
+            State::Empty => false,
             State::Bucket(meter) => meter.refund(n),
             State::Fixed(fixed) => fixed.refund(n),
             State::Sliding(sliding) => sliding.refund(n),

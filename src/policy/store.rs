@@ -62,8 +62,8 @@ pub struct Ask<'a, K> {
 struct Seat {
     origin: Origin,
     state: State,
-    /// Must be kept even when nothing is charged.
-    must_keep: bool,
+    /// Changed, so that it must be kept.
+    is_changed: bool,
     /// Tokens promised to earlier asks of the same take.
     taken: u64,
     granted: Option<u64>,
@@ -125,7 +125,7 @@ impl<K: Hash + Eq + Clone> Store<K> {
                 standings.push(standing);
             }
         }
-        self.unseat(now_us, asks, granted);
+        self.unseat(now_us, asks);
         granted
     }
 
@@ -134,9 +134,9 @@ impl<K: Hash + Eq + Clone> Store<K> {
         let asks = [Ask { key, algorithm, amount: Amount::exactly(n) }];
         self.seat(now_us, &asks);
         if let Some(seat) = self.seats.first_mut() {
-            seat.state.charge(algorithm, now_us, n);
+            seat.is_changed |= 0 < seat.state.charge(algorithm, now_us, n);
         }
-        self.unseat(now_us, &asks, true);
+        self.unseat(now_us, &asks);
     }
 
     /// Gives the place named `slot` back. A place that is not held changes nothing.
@@ -148,11 +148,10 @@ impl<K: Hash + Eq + Clone> Store<K> {
     pub fn refund(&mut self, now_us: u64, key: &K, algorithm: &Algorithm, slot: u64, n: u64) {
         let asks = [Ask { key, algorithm, amount: Amount::exactly(n) }];
         self.seat(now_us, &asks);
-        let known = self.seats.first_mut().is_some_and(|seat| {
-            seat.state.refund(slot, n);
-            seat.origin != Origin::New
-        });
-        self.unseat(now_us, &asks, known);
+        if let Some(seat) = self.seats.first_mut() {
+            seat.is_changed |= seat.state.refund(slot, n);
+        }
+        self.unseat(now_us, &asks);
     }
 
     /// How a key stands, without touching it.
@@ -218,11 +217,11 @@ impl<K: Hash + Eq + Clone> Store<K> {
                 Origin::New | Origin::Seat(_) => None,
             }
             .unwrap_or_default();
-            let must_keep = match origin {
+            let is_changed = match origin {
                 Origin::Seat(_) => false,
                 _ => state.load(ask.algorithm, now_us),
             };
-            self.seats.push(Seat { origin, state, must_keep, taken: 0, granted: None });
+            self.seats.push(Seat { origin, state, is_changed, taken: 0, granted: None });
         }
     }
 
@@ -247,19 +246,20 @@ impl<K: Hash + Eq + Clone> Store<K> {
 
     fn commit(&mut self, now_us: u64, slot: u64, asks: &[Ask<'_, K>]) {
         for (at, ask) in asks.iter().enumerate() {
-            let Some(&Seat { origin, granted: Some(n), .. }) = self.seats.get(at) else { continue };
+            let Some(&Seat { origin, granted: Some(n @ 1..), .. }) = self.seats.get(at) else { continue };
             let home = if let Origin::Seat(first) = origin { first } else { at };
             if let Some(seat) = self.seats.get_mut(home) {
                 seat.state.take(ask.algorithm, now_us, slot, n);
+                seat.is_changed = true;
             }
         }
     }
 
-    /// Puts the states back where they belong: changed ones always, others only if they must be kept.
-    fn unseat(&mut self, now_us: u64, asks: &[Ask<'_, K>], changed: bool) {
+    /// Puts the states that changed back where they belong.
+    fn unseat(&mut self, now_us: u64, asks: &[Ask<'_, K>]) {
         let mut seats = mem::take(&mut self.seats);
         for (seat, ask) in seats.drain(..).zip(asks) {
-            if !changed && !seat.must_keep {
+            if !seat.is_changed {
                 continue;
             }
             let rested_us = now_us.saturating_add(seat.state.reset_us(ask.algorithm, now_us));

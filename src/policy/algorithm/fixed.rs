@@ -20,13 +20,13 @@ impl Fixed {
     /// The window in force now; whether it must be written even if nothing is charged.
     ///
     /// A window that ends later than any that could begin now comes from a clock that stepped back, or from a
-    /// longer `per`: its count moves into the window of now, so it is neither forgotten nor kept for too long.
+    /// longer `per`: its count holds for one window from now, so it is neither forgotten nor kept for too long.
     pub(crate) fn load(self, window: &FixedWindow, now_us: u64) -> (Fixed, bool) {
         if self.count == 0 || self.end_us <= now_us {
             return (Fixed { count: 0, end_us: end_us(window, now_us) }, false);
         }
         if now_us + window.per_us < self.end_us {
-            return (Fixed { count: self.count, end_us: end_us(window, now_us) }, true);
+            return (Fixed { count: self.count, end_us: now_us + window.per_us }, true);
         }
         (self, false)
     }
@@ -39,8 +39,11 @@ impl Fixed {
         self.count += n;
     }
 
-    pub(crate) fn refund(&mut self, n: u64) {
+    /// Whether there was anything to give back.
+    pub(crate) fn refund(&mut self, n: u64) -> bool {
+        let was_taken = 0 < n && 0 < self.count;
         self.count = self.count.saturating_sub(n);
+        was_taken
     }
 }
 

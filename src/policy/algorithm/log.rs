@@ -54,8 +54,9 @@ impl Log {
         self.push(now_us, n);
     }
 
-    /// Gives back the latest `n` tokens.
-    pub(crate) fn refund(&mut self, n: u64) {
+    /// Gives back the latest `n` tokens; whether there were any.
+    pub(crate) fn refund(&mut self, n: u64) -> bool {
+        let was_taken = 0 < n && 0 < self.total;
         let mut left = n;
         while let Some(last) = self.entries.back_mut() {
             let given = last.1.min(left);
@@ -67,6 +68,7 @@ impl Log {
             }
             self.entries.pop_back();
         }
+        was_taken
     }
 
     fn push(&mut self, now_us: u64, n: u64) {

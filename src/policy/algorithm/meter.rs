@@ -81,10 +81,13 @@ impl Meter {
         self.used += n;
     }
 
-    pub(crate) fn refund(&mut self, n: u64) {
+    /// Whether there was anything to give back.
+    pub(crate) fn refund(&mut self, n: u64) -> bool {
+        let was_missing = 0 < n && (0 < self.used || 0 < self.frac);
         match self.used < n {
             true => (self.used, self.frac) = (0, 0),
             false => self.used -= n,
         }
+        was_missing
     }
 }

@@ -55,8 +55,8 @@ impl Places {
         self.latest_us = self.latest_us.max(expires_us);
     }
 
-    /// Idempotent: a slot that is not held changes nothing.
-    pub(crate) fn release(&mut self, slot: u64) {
-        self.held.remove(&slot);
+    /// Whether it was held. Idempotent: a slot that is not held changes nothing.
+    pub(crate) fn release(&mut self, slot: u64) -> bool {
+        self.held.remove(&slot).is_some()
     }
 }

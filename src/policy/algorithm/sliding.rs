@@ -23,7 +23,7 @@ pub struct Sliding {
 impl Sliding {
     /// The windows in force now; whether they must be written even if nothing is charged.
     ///
-    /// A step back, or a shorter `per`, moves both counts into the windows of now: see the fixed window.
+    /// After a step back, or with a shorter `per`, the later window begins now: see the fixed window.
     pub(crate) fn load(self, window: &SlidingWindow, now_us: u64) -> (Sliding, bool) {
         let empty = self.count == 0 && self.before == 0;
         if empty || self.end_us + window.per_us <= now_us {
@@ -34,7 +34,7 @@ impl Sliding {
             return (Sliding { before: self.count, count: 0, end_us }, false);
         }
         if now_us + window.per_us < self.end_us {
-            return (Sliding { end_us: aligned_end_us(window.per_us, now_us), ..self }, true);
+            return (Sliding { end_us: now_us + window.per_us, ..self }, true);
         }
         (self, false)
     }
@@ -75,7 +75,10 @@ impl Sliding {
         self.count += n;
     }
 
-    pub(crate) fn refund(&mut self, n: u64) {
+    /// Whether there was anything to give back.
+    pub(crate) fn refund(&mut self, n: u64) -> bool {
+        let was_taken = 0 < n && 0 < self.count;
         self.count = self.count.saturating_sub(n);
+        was_taken
     }
 }
