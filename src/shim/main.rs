@@ -1,3 +1,80 @@
 //! The command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use sluicegate_shim::cli::{Cli, Command, Serve};
+use sluicegate_shim::listener::Listeners;
+use sluicegate_shim::settings::Settings;
+use sluicegate_shim::{check, log, server};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The command line or a file is wrong (`EX_USAGE`).
+const EXIT_USAGE: u8 = 64;
+
+/// The server could not do its work (`EX_UNAVAILABLE`).
+const EXIT_UNAVAILABLE: u8 = 69;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody reads it any more if this fails.
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                _ => ExitCode::from(EXIT_USAGE),
+            };
+        }
+    };
+    match cli.command {
+        Command::Serve(args) => serve(&args),
+        Command::Check { files } => {
+            match check::run(&files, &mut std::io::stdout(), &mut std::io::stderr()) {
+                Ok(code) => ExitCode::from(code),
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn serve(args: &Serve) -> ExitCode {
+    let ready = log::start(args.log_format, &args.log_level).and_then(|()| Settings::new(args));
+    let settings = match ready {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("sluicegate: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    // The TLS of the Redis client takes the process's provider; it can only be chosen once.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = args.threads {
+        runtime.worker_threads(usize::from(threads));
+    }
+    let result = runtime.enable_all().build().map_err(anyhow::Error::from).and_then(|runtime| {
+        runtime.block_on(async {
+            let listeners = Listeners::bind(&settings).await?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let shutdown = async move {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            server::run(settings, listeners, shutdown).await;
+            Ok(())
+        })
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sluicegate: {error:#}");
+            ExitCode::from(EXIT_UNAVAILABLE)
+        }
+    }
+}
