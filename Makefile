@@ -72,6 +72,7 @@ redis: ## Get redis-server
 
 .PHONY: bench
 bench: build envoy redis ## What a decision costs, against plain Envoy and its own filters: target/bench/
+	@sh $(SETUP)/cargo-wasm.sh build --release -p sluicegate-noop
 	$(LOAD) bench $(if $(QUICK),--quick)
 
 .PHONY: loadtest

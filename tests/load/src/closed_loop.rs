@@ -17,9 +17,21 @@ use crate::stats::percentile;
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
-    /// Sent in turn, each connection from a place of its own; at least one.
-    pub(crate) requests: Vec<Vec<u8>>,
+    /// Sent again and again.
+    pub(crate) request: Vec<u8>,
+    /// Digits in the request that count up to a number of keys; each connection begins at a place of its own.
+    pub(crate) keys: Option<Keys>,
 }
+
+/// Where the key is in a request, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    at: usize,
+    count: u64,
+}
+
+/// Stands for the key in the text of a request; as many digits take its place.
+pub(crate) const KEY: &str = "########";
 
 /// What came back.
 #[derive(Clone, Debug, Default)]
@@ -40,9 +52,25 @@ const ANSWER_MAX: usize = 1 << 20;
 // === impl Load ===
 
 impl Load {
-    /// The same GET on every connection.
-    pub(crate) fn get(address: SocketAddr, path: &str, connections: usize) -> Load {
-        Load { address, connections, requests: vec![get(path, "")] }
+    /// A load whose requests name `keys` different keys where [`KEY`] stands.
+    pub(crate) fn new(address: SocketAddr, connections: usize, request: Vec<u8>, keys: u64) -> Load {
+        let at = request.windows(KEY.len()).position(|bytes| bytes == KEY.as_bytes());
+        let keys = at.map(|at| Keys { at, count: keys.max(1) });
+        Load { address, connections, request, keys }
+    }
+}
+
+// === impl Keys ===
+
+impl Keys {
+    /// Writes the key of this number into the request.
+    fn write(self, request: &mut [u8], number: u64) {
+        let mut rest = number % self.count;
+        let digits = request.get_mut(self.at..self.at + KEY.len()).unwrap_or_default();
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
     }
 }
 
@@ -63,7 +91,6 @@ pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
 ///
 /// A connection cannot be had, breaks, or brings what is no HTTP/1.1 answer with a length.
 pub(crate) async fn run(load: &Load, length: Duration) -> anyhow::Result<Answers> {
-    ensure!(!load.requests.is_empty(), "there is nothing to send");
     let mut streams = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
         let stream = TcpStream::connect(load.address).await.context("cannot reach the gateway")?;
@@ -73,11 +100,8 @@ pub(crate) async fn run(load: &Load, length: Duration) -> anyhow::Result<Answers
     let start = Instant::now();
     let until = start + length;
     let mut loops = tokio::task::JoinSet::new();
-    let requests = std::sync::Arc::new(load.requests.clone());
     for (i, stream) in streams.into_iter().enumerate() {
-        // Spread out, so that no two connections ask for the same all the time.
-        let first = i * requests.len() / load.connections.max(1);
-        loops.spawn(one(stream, std::sync::Arc::clone(&requests), first, until));
+        loops.spawn(one(stream, load.clone(), i as u64, until));
     }
     let mut all = Answers::default();
     while let Some(done) = loops.join_next().await {
@@ -88,25 +112,26 @@ pub(crate) async fn run(load: &Load, length: Duration) -> anyhow::Result<Answers
     Ok(all)
 }
 
-async fn one(
-    mut stream: TcpStream,
-    requests: std::sync::Arc<Vec<Vec<u8>>>,
-    first: usize,
-    until: Instant,
-) -> anyhow::Result<Answers> {
+async fn one(mut stream: TcpStream, load: Load, i: u64, until: Instant) -> anyhow::Result<Answers> {
     let mut answers = Answers::default();
     let mut buffer = Vec::with_capacity(4_096);
-    for request in requests.iter().cycle().skip(first) {
+    let mut request = load.request;
+    // Spread out, so that no two connections ask for the same key all the time.
+    let mut number = load.keys.map_or(0, |keys| i * keys.count / load.connections.max(1) as u64);
+    loop {
+        if let Some(keys) = load.keys {
+            keys.write(&mut request, number);
+        }
+        number += 1;
         let asked = Instant::now();
-        stream.write_all(request).await?;
+        stream.write_all(&request).await?;
         let status = read(&mut stream, &mut buffer).await?;
         let now = Instant::now();
         if now >= until {
-            break;
+            return Ok(answers);
         }
         answers.add(status, now - asked);
     }
-    Ok(answers)
 }
 
 /// Reads one answer and gives its status.
@@ -180,6 +205,17 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_count_up_and_begin_again() {
+        let load = Load::new(([127, 0, 0, 1], 1).into(), 1, get("/", "x-api-key: ########\r\n"), 12);
+        let mut request = load.request.clone();
+        for (number, digits) in [(3, "00000003"), (11, "00000011"), (12, "00000000")] {
+            load.keys.unwrap().write(&mut request, number);
+            assert!(String::from_utf8_lossy(&request).contains(digits));
+        }
+        assert!(Load::new(load.address, 1, get("/", ""), 5).keys.is_none());
+    }
 
     #[test]
     fn answers_are_measured_by_their_length() {

@@ -8,6 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CoreTimes(Vec<(u64, u64)>);
 
+/// Length of a tick: 10 ms on every Linux that runs Envoy.
+const TICK_NS: f64 = 10_000_000.0;
+
 /// The machine a report was made on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
@@ -40,10 +43,15 @@ impl CoreTimes {
         self.shares(earlier).fold(1.0, f64::min)
     }
 
-    /// Idle share of all cores since `earlier`, 0 to 1.
-    pub(crate) fn idle_since(&self, earlier: &CoreTimes) -> f64 {
-        let shares: Vec<f64> = self.shares(earlier).collect();
-        if shares.is_empty() { 1.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
+    /// Share of all processor time since `earlier` that was spent, but not by those who spent `ours_ns`, 0 to 1.
+    pub(crate) fn foreign_since(&self, earlier: &CoreTimes, ours_ns: u64) -> f64 {
+        let sum = |times: &CoreTimes| {
+            times.0.iter().fold((0, 0), |(busy, all), core| (busy + core.0, all + core.0 + core.1))
+        };
+        let ((busy, all), (busy_before, all_before)) = (sum(self), sum(earlier));
+        let ours = ours_ns as f64 / TICK_NS;
+        let foreign = (busy.saturating_sub(busy_before)) as f64 - ours;
+        (foreign / all.saturating_sub(all_before).max(1) as f64).clamp(0.0, 1.0)
     }
 
     fn shares<'a>(&'a self, earlier: &'a CoreTimes) -> impl Iterator<Item = f64> + 'a {
@@ -78,7 +86,8 @@ mod tests {
         let before = CoreTimes::parse("cpu 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu1 10 0 0 90 0 0 0 0\nintr 5");
         let after = CoreTimes::parse("cpu 0 0 0 0\ncpu0 100 0 0 100 0 0 0 0\ncpu1 20 0 0 180 0 0 0 0\n");
         assert!((after.least_idle_since(&before) - 0.1).abs() < 1e-9);
-        assert!((after.idle_since(&before) - 0.5).abs() < 1e-9);
+        // 100 of 200 ticks were busy, 40 of them ours.
+        assert!((after.foreign_since(&before, 400_000_000) - 0.3).abs() < 1e-9);
         assert_eq!(CoreTimes::parse("").least_idle_since(&CoreTimes::parse("")), 1.0);
     }
 }

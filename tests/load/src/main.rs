@@ -1,6 +1,6 @@
 //! The sample upstream, the load generator and the reports.
-#![allow(dead_code, reason = "the benchmark, which lands next, uses the rest")]
 
+mod bench;
 mod closed_loop;
 mod date;
 mod generate;
@@ -36,6 +36,8 @@ enum Command {
     Generate(generate::Args),
     /// Measure goodput under overload, against what Envoy has.
     Loadtest(loadtest::Args),
+    /// Measure what a decision costs, against plain Envoy and its own filters.
+    Bench(bench::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -43,5 +45,6 @@ fn main() -> anyhow::Result<()> {
         Command::Upstream(args) => upstream::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Loadtest(args) => loadtest::run(args),
+        Command::Bench(args) => bench::run(args),
     }
 }

@@ -19,7 +19,7 @@ body{font:16px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);max
 padding:0 1.25rem}
 h1{font-size:1.6rem;margin:0}h2{font-size:1.2rem;margin:2.25rem 0 .5rem}p{max-width:78ch}
 .dim{color:var(--dim)}.bad{color:var(--bad);font-weight:600}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:1.5rem}
+.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,520px),1fr));gap:1.5rem}
 figure{margin:0}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}
 svg text{fill:var(--dim);font-size:12px}.grid{stroke:var(--rule);fill:none}
 .line{fill:none;stroke-width:2;stroke-linejoin:round}.legend{margin:.25rem 0;font-size:.875rem}
@@ -32,7 +32,7 @@ border-top:3px solid currentColor;margin-right:.4em;vertical-align:middle}
 .table{overflow-x:auto}table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .8rem .3rem 0;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--dim);font-weight:600;vertical-align:bottom}
-th:first-child,td:first-child{text-align:left}
+th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}
 ";
 
 // === impl Page ===
@@ -64,7 +64,7 @@ impl Page {
         self.body += "</div>\n";
     }
 
-    /// A table whose first column is text.
+    /// A table whose first two columns are text.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         let row = |tag: &str, cells: &mut dyn Iterator<Item = &str>| {
             let cells: String = cells.map(|cell| format!("<{tag}>{}", escape(cell))).collect();

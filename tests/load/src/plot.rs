@@ -24,10 +24,12 @@ pub(crate) struct Axis {
     pub(crate) is_log: bool,
 }
 
-/// One line; its colour is that of its position.
+/// One line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
+    /// Colour and dashes, 0 to 5.
+    pub(crate) style: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -55,9 +57,9 @@ impl Plot {
             escape(&self.title),
             self.svg()
         );
-        for (i, line) in self.lines.iter().enumerate() {
+        for line in &self.lines {
             // Writing to a string cannot fail.
-            let _ = write!(html, "<span class=c{i}>{}</span> ", escape(&line.name));
+            let _ = write!(html, "<span class=c{}>{}</span> ", line.style, escape(&line.name));
         }
         html + "</p></figure>\n"
     }
@@ -71,8 +73,8 @@ impl Plot {
             escape(&self.title)
         );
         self.axes(&mut svg, &x, &y);
-        for (i, line) in self.lines.iter().enumerate() {
-            draw(&mut svg, i, line, &x, &y);
+        for line in &self.lines {
+            draw(&mut svg, line, &x, &y);
         }
         svg + "</svg>\n"
     }
@@ -102,13 +104,14 @@ impl Plot {
     }
 }
 
-fn draw(svg: &mut String, i: usize, line: &Line, x: &Scale, y: &Scale) {
+fn draw(svg: &mut String, line: &Line, x: &Scale, y: &Scale) {
+    let style = line.style;
     let place = |point: &(f64, f64)| {
         let across = LEFT + x.place(point.0) * (WIDTH - RIGHT - LEFT);
         (across, HEIGHT - BOTTOM - y.place(point.1) * (HEIGHT - BOTTOM - TOP))
     };
     let path: Vec<String> = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let _ = writeln!(svg, "<polyline class=\"line c{i}\" points=\"{}\"/>", path.join(" "));
+    let _ = writeln!(svg, "<polyline class=\"line c{style}\" points=\"{}\"/>", path.join(" "));
     // Marks on a line that is dense in points would hide it.
     if line.points.len() > 24 {
         return;
@@ -118,7 +121,7 @@ fn draw(svg: &mut String, i: usize, line: &Line, x: &Scale, y: &Scale) {
         let (name, x, y) = (escape(&line.name), number(point.0), number(point.1));
         let _ = writeln!(
             svg,
-            "<circle class=c{i} cx={cx:.1} cy={cy:.1} r=3.5><title>{name}: {y} at {x}</title></circle>"
+            "<circle class=c{style} cx={cx:.1} cy={cy:.1} r=3.5><title>{name}: {y} at {x}</title></circle>"
         );
     }
 }
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_plot_holds_its_lines_and_stays_in_its_frame() {
-        let line = Line { name: "a<b".into(), points: vec![(0.0, 0.0), (5.0, 99.0)] };
+        let line = Line { name: "a<b".into(), style: 0, points: vec![(0.0, 0.0), (5.0, 99.0)] };
         let plot =
             Plot { title: "t".into(), x: Axis::from_zero("x"), y: Axis::up_to("y", 1.0), lines: vec![line] };
         let html = plot.html();

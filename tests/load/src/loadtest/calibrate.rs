@@ -31,7 +31,7 @@ impl Calibration {
     pub(crate) async fn run(folder: &Path) -> anyhow::Result<Calibration> {
         let args = [format!("--concurrency={SERVERS}"), format!("--service-ms={SERVICE_MS}")];
         let upstream = Upstream::start(folder, &args).await?;
-        let load = Load::get(port::local(upstream.port()), "/", 64);
+        let load = Load::new(port::local(upstream.port()), 64, closed_loop::get("/", ""), 1);
         let rate = closed_loop::run(&load, Duration::from_secs_f64(SECONDS)).await?.per_second();
         let count = upstream.count().await?;
         let drawn_ms = count.drawn_us as f64 / count.arrived.max(1) as f64 / 1_000.0;

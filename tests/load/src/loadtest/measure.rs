@@ -90,7 +90,7 @@ fn one(system: System, scenario: &Scenario, repeat: u32, trial: &Trial, span: &S
         recovery_s: (segment.kind == Kind::Recovery).then(|| recovery_s(records, span)).flatten(),
         jain: scenario.has_tenants().then(|| contended_jain(records, scenario.tenants.count)).flatten(),
         false_sheds: (segment.load < segment.capacity).then(|| total.refused()),
-        wasted: abandoned as f64 / arrived.max(1) as f64,
+        wasted: (abandoned as f64 / arrived.max(1) as f64).min(1.0),
         envoy_us_per_request: cpu_us / total.offered.max(1) as f64,
         classes,
     }

@@ -1,6 +1,7 @@
 //! What protects the upstream in a run.
 
 use clap::ValueEnum;
+use serde::Serializer;
 use serde_json::Value;
 
 use super::pace::{CAPACITY, SERVERS};
@@ -69,6 +70,11 @@ impl System {
         }
     }
 
+    pub(crate) fn serialize_name<S: Serializer>(system: &System, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(system.name())
+    }
+
+    #[cfg(test)]
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, System::SluicegatePool | System::SluicegateLatency)
     }

@@ -15,7 +15,8 @@ const SLICE_S: f64 = 0.25;
 /// One run of a scenario in which something happens.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Timeline {
-    pub(crate) system: &'static str,
+    #[serde(serialize_with = "System::serialize_name")]
+    pub(crate) system: System,
     pub(crate) scenario: &'static str,
     pub(crate) slices: Vec<Slice>,
 }
@@ -42,7 +43,7 @@ impl Timeline {
             let from_s = i as f64 * SLICE_S;
             slice(from_s + SLICE_S / 2.0, within(records, from_s, from_s + SLICE_S))
         });
-        Timeline { system: system.name(), scenario: scenario.name, slices: slices.collect() }
+        Timeline { system, scenario: scenario.name, slices: slices.collect() }
     }
 }
 

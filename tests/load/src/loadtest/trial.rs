@@ -92,7 +92,7 @@ impl Bench {
             workers: scenario.workers,
             filters: system.filters(scenario)?,
             backend: system.backend(upstream.port()),
-            shim_port: shim.as_ref().map(Shim::port),
+            services: shim.iter().map(Shim::service).collect(),
             admin_port: if scenario.admin_blocked { Some(port::free()?) } else { None },
         };
         let envoy = Envoy::start("envoy", folder, &config).await?;

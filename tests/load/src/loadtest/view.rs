@@ -24,11 +24,14 @@ pub(crate) fn page(report: &Report) -> Page {
     }
     about(&mut page, report);
     page.heading("Over offered load");
-    page.plots(&over_load(report));
-    page.heading("By class");
-    page.plots(&by_class(report));
-    page.heading("Over time");
-    page.plots(&over_time(report));
+    let mut plots = over_load(report);
+    plots.extend(by_class(report));
+    page.plots(&plots);
+    let over_time = over_time(report);
+    if !over_time.is_empty() {
+        page.heading("Over time");
+        page.plots(&over_time);
+    }
     page.heading("Figures");
     figures(&mut page, report);
     page
@@ -76,14 +79,15 @@ fn steps(report: &Report, system: System, figure: &dyn Fn(&Summary) -> Option<f6
     let of_system =
         report.summary.iter().filter(|one| one.scenario == "steps" && one.system == system.name());
     let points: Vec<_> = of_system.filter_map(|one| Some((one.load, figure(one)?))).collect();
-    (!points.is_empty()).then(|| Line { name: system.title().into(), points })
+    (!points.is_empty()).then(|| Line { name: system.title().into(), style: system as usize, points })
 }
 
 fn by_class(report: &Report) -> Vec<Plot> {
     let plot = |system: System| {
         let line = |class: Class| {
             let figure = |one: &Summary| one.goodput_by_class.get(class.name()).copied();
-            Some(Line { name: class.name().into(), ..steps(report, system, &figure)? })
+            let style = class.index() - 1;
+            Some(Line { name: class.name().into(), style, ..steps(report, system, &figure)? })
         };
         let lines: Vec<Line> = Class::SHEDDABLE.into_iter().filter_map(line).collect();
         (!lines.is_empty()).then(|| Plot {
@@ -102,11 +106,8 @@ fn by_class(report: &Report) -> Vec<Plot> {
 fn over_time(report: &Report) -> Vec<Plot> {
     let plot = |scenario: &str, title: &str, y: &str, figure: &dyn Fn(&Slice) -> Option<f64>| {
         let line = |timeline: &Timeline| Line {
-            name: System::ALL
-                .into_iter()
-                .find(|system| system.name() == timeline.system)
-                .map_or(timeline.system, System::title)
-                .into(),
+            name: timeline.system.title().into(),
+            style: timeline.system as usize,
             points: timeline.slices.iter().filter_map(|slice| Some((slice.at_s, figure(slice)?))).collect(),
         };
         let of_scenario = report.timelines.iter().filter(|timeline| timeline.scenario == scenario);

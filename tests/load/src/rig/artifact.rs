@@ -13,7 +13,7 @@ pub(crate) fn filter() -> anyhow::Result<PathBuf> {
 /// The filter that does nothing, built by `make bench`.
 pub(crate) fn noop() -> anyhow::Result<PathBuf> {
     let built = "target/wasm32-unknown-unknown/release/sluicegate_noop.wasm";
-    existing("SLUICEGATE_NOOP_WASM", built, "make noop")
+    existing("SLUICEGATE_NOOP_WASM", built, "make bench")
 }
 
 /// The shim, built by `make native`.

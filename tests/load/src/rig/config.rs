@@ -11,8 +11,8 @@ pub(crate) struct Config {
     pub(crate) filters: Vec<Value>,
     /// Where requests go.
     pub(crate) backend: Backend,
-    /// Where takes go, if anywhere.
-    pub(crate) shim_port: Option<u16>,
+    /// Where callouts go.
+    pub(crate) services: Vec<Service>,
     /// Where the cluster `admin` leads; Envoy's own admin endpoint unless a scenario blocks it.
     pub(crate) admin_port: Option<u16>,
 }
@@ -26,6 +26,14 @@ pub(crate) enum Backend {
     Http1 { port: u16, connections: Option<u32>, pending: Option<u32> },
     /// HTTP/2, unbounded.
     Http2 { port: u16 },
+}
+
+/// A cluster for callouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) name: &'static str,
+    pub(crate) port: u16,
+    pub(crate) is_http2: bool,
 }
 
 /// Name of the protected cluster.
@@ -46,7 +54,10 @@ impl Config {
     pub(crate) fn bootstrap(&self, port: u16, admin_port: u16) -> Value {
         let mut clusters = vec![cluster(ADMIN, self.admin_port.unwrap_or(admin_port), UNBOUNDED, UNBOUNDED)];
         clusters.extend(self.backend.cluster());
-        clusters.extend(self.shim_port.map(|port| http2(cluster(SHIM, port, UNBOUNDED, UNBOUNDED))));
+        clusters.extend(self.services.iter().map(|service| {
+            let cluster = cluster(service.name, service.port, UNBOUNDED, UNBOUNDED);
+            if service.is_http2 { http2(cluster) } else { cluster }
+        }));
         json!({
             "admin": {"address": address(admin_port)},
             "static_resources": {"listeners": [self.listener(port)], "clusters": clusters},
@@ -157,7 +168,7 @@ mod tests {
             workers: 2,
             filters: vec![typed("x", "y.Z", json!({}))],
             backend: Backend::Http1 { port: 1, connections: Some(20), pending: None },
-            shim_port: Some(2),
+            services: vec![Service { name: SHIM, port: 2, is_http2: true }],
             admin_port: None,
         };
         let bootstrap = config.bootstrap(3, 4);

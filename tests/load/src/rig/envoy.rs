@@ -60,15 +60,6 @@ impl Envoy {
         self.process.usage()
     }
 
-    /// The value of a counter or gauge; `None` where Envoy has none of that name.
-    pub(crate) async fn stat(&self, name: &str) -> anyhow::Result<Option<u64>> {
-        let answer =
-            transport::ask(port::local(self.admin_port), "GET", &format!("/stats?filter={name}")).await?;
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let of_line = |line: &str| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok();
-        Ok(text.lines().find_map(of_line))
-    }
-
     /// Its version, as `/server_info` tells it.
     pub(crate) async fn version(&self) -> anyhow::Result<String> {
         let answer = transport::ask(port::local(self.admin_port), "GET", "/server_info").await?;

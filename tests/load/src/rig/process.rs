@@ -57,7 +57,20 @@ impl Process {
 
     /// What it has used so far; zero where `/proc` does not tell.
     pub(crate) fn usage(&self) -> Usage {
-        let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
+        Usage::read(&self.child.id().to_string())
+    }
+}
+
+// === impl Usage ===
+
+impl Usage {
+    /// Of this process itself.
+    pub(crate) fn own() -> Usage {
+        Usage::read("self")
+    }
+
+    fn read(process: &str) -> Usage {
+        let folder = PathBuf::from(format!("/proc/{process}"));
         Usage { cpu_ns: cpu_ns(&folder).unwrap_or(0), rss_bytes: rss_bytes(&folder).unwrap_or(0) }
     }
 }

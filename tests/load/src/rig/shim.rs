@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use super::config::{SHIM, Service};
 use super::process::{Process, Usage};
 use super::redis::Redis;
 use super::{artifact, port, ready};
@@ -36,8 +37,9 @@ impl Shim {
         Ok(Shim { process, port, redis })
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.port
+    /// The cluster that leads to it.
+    pub(crate) fn service(&self) -> Service {
+        Service { name: SHIM, port: self.port, is_http2: true }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
