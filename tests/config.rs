@@ -89,7 +89,7 @@ fn what_is_misspelt_missing_or_double_is_refused_by_name() {
             with(&format!(r#""token_bucket": {BUCKET}"#)).replace("]}", r#", {"name": "login"}]}"#),
             "limits[1]: missing `key`: the identities to count by, or `everyone` for one count shared by all (limit \
              \"login\")\nlimits[1]: missing `token_bucket`, `leaky_bucket`, `fixed_window`, `sliding_window` or \
-             `concurrency` (limit \"login\")\nlimits[1].name: the name \"login\" is taken by limits[0]",
+             `concurrency` (limit \"login\")\nlimits[1].name: the name \"login\" is taken by limits[0] (limit \"login\")",
         ),
         (
             with(&format!(r#""token_bucket": {BUCKET}, "cost": 1, "cost": 2"#)),

@@ -18,12 +18,15 @@ mod shim;
 mod source;
 mod spelling;
 mod tier;
+mod trail;
 mod value;
+mod words;
 
 use self::fault::Log;
 pub use self::fault::{Fault, Faults};
 use self::fields::Fields;
-use self::value::{Value, alternatives, is_name, quoted};
+use self::value::Value;
+use self::words::{alternatives, is_name, quoted};
 use crate::identity::IdentityId;
 use crate::limit::{Enforce, Limit};
 use crate::node::{self, Node, NodeError};
@@ -88,7 +91,7 @@ pub fn from_node(node: &Node) -> Result<Policy, Faults> {
     if *node == Node::Null {
         return Err(Faults::one("", NodeError::Empty.to_string()));
     }
-    let log = Log::default();
+    let log = Log::new(node);
     let policy = read(&Value::top(node, &log));
     log.judge(policy.map(|policy| Policy { hash: fingerprint::of(node), ..policy }))
 }
@@ -162,7 +165,7 @@ fn limits(fields: &Fields<'_>, identities: &[&str], mode: Mode) -> Option<Vec<Li
         return Some(Vec::new());
     };
     // Whose name is whose is asked of all limits, those with faults too.
-    let mut names: Vec<(&str, String)> = Vec::new();
+    let mut names: Vec<(&str, Value<'_>)> = Vec::new();
     let limits = value.each(1, LIMITS_MAX, |value| {
         let limit = limit::limit(value, identities, mode);
         let distinct = distinct_name(value, &mut names);
@@ -206,20 +209,22 @@ fn limit_names<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
     items.iter().map(name).collect()
 }
 
-fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, String)>) -> bool {
+fn distinct_name<'a>(value: &Value<'a>, names: &mut Vec<(&'a str, Value<'a>)>) -> bool {
     let Node::Map(fields) = value.node else {
         return true;
     };
-    let Some((field, node @ Node::Text(name))) = fields.iter().find(|(field, _)| &**field == "name") else {
+    let named = fields.iter().enumerate().find(|(_, (field, _))| &**field == "name");
+    let Some((index, (_, node @ Node::Text(name)))) = named else {
         return true;
     };
     match names.iter().find(|(other, _)| **other == **name) {
-        Some((_, path)) => {
-            value.child(field, node).fault(format!("the name {} is taken by {path}", quoted(name)));
+        Some((_, earlier)) => {
+            let earlier = earlier.path();
+            value.child(index, node).fault(format!("the name {} is taken by {earlier}", quoted(name)));
             false
         }
         None => {
-            names.push((name, value.path().into()));
+            names.push((name, *value));
             true
         }
     }

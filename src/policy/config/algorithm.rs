@@ -5,7 +5,8 @@ use std::mem::discriminant;
 use super::fields::Fields;
 use super::limit::TOKENS_MAX;
 use super::scalar::PERIOD_MAX_US;
-use super::value::{Value, group, spell_us};
+use super::value::Value;
+use super::words::{group, spell_us};
 use crate::limit::{
     Algorithm, Align, Concurrency, Cost, Enforce, FixedWindow, LeakyBucket, Limit, SlidingLog, SlidingWindow,
     TokenBucket, WhenUnavailable,

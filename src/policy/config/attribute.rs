@@ -3,7 +3,8 @@
 //! <https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/attributes>
 
 use super::spelling;
-use super::value::{Value, quoted};
+use super::value::Value;
+use super::words::quoted;
 
 /// First parts of attributes that are known when a request arrives.
 const ROOTS: &[&str] = &[

@@ -3,6 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use super::trail::{Place, Trail};
+use crate::node::Node;
+
 /// Most faults that are listed; the rest are counted.
 const LISTED_MAX: usize = 100;
 
@@ -23,8 +26,8 @@ pub struct Faults {
 }
 
 /// Gathers faults while a document is read.
-#[derive(Default)]
-pub(super) struct Log {
+pub(super) struct Log<'r> {
+    pub(super) trail: Trail<'r>,
     listed: RefCell<Vec<Fault>>,
     unlisted: Cell<usize>,
 }
@@ -77,11 +80,20 @@ impl fmt::Display for Fault {
 
 // === impl Log ===
 
-impl Log {
-    pub(super) fn add(&self, path: &str, message: String) {
+impl<'r> Log<'r> {
+    pub(super) fn new(root: &'r Node) -> Self {
+        Log { trail: Trail::new(root), listed: RefCell::default(), unlisted: Cell::new(0) }
+    }
+
+    #[inline(never)]
+    pub(super) fn add(&self, place: Place, message: String) {
         let mut listed = self.listed.borrow_mut();
         if listed.len() < LISTED_MAX {
-            listed.push(Fault { path: path.into(), message: message.into() });
+            let message = match self.trail.subject(place) {
+                Some(subject) => format!("{message} ({subject})"),
+                None => message,
+            };
+            listed.push(Fault { path: self.trail.path(place).into(), message: message.into() });
         } else {
             self.unlisted.set(self.unlisted.get() + 1);
         }

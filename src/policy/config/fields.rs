@@ -1,7 +1,8 @@
 //! The fields of one map.
 
 use super::spelling;
-use super::value::{Value, alternatives, quoted};
+use super::value::Value;
+use super::words::{alternatives, quoted};
 use crate::node::Node;
 
 /// Most fields of one map that are looked at; no map of the grammar has half as many.
@@ -18,6 +19,7 @@ pub(super) struct Fields<'a> {
 // === impl Fields ===
 
 impl<'a> Fields<'a> {
+    #[inline(never)]
     pub(super) fn new(
         owner: Value<'a>,
         entries: &'a [(Box<str>, Node)],
@@ -58,12 +60,11 @@ impl<'a> Fields<'a> {
         &self.owner
     }
 
+    #[inline(never)]
     pub(super) fn get(&self, name: &str) -> Option<Value<'a>> {
-        self.entries
-            .iter()
-            .take(ENTRIES_MAX)
-            .find(|(key, _)| **key == *name)
-            .map(|(key, node)| self.owner.child(key, node))
+        let entries = self.entries.iter().take(ENTRIES_MAX);
+        let (index, (_, node)) = entries.enumerate().find(|(_, (key, _))| **key == *name)?;
+        Some(self.owner.child(index, node))
     }
 
     pub(super) fn required<T>(
@@ -102,6 +103,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The one of `names` that is there; none and several are faults.
+    #[inline(never)]
     pub(super) fn one_of(&self, names: &[&'static str]) -> Option<(&'static str, Value<'a>)> {
         match self.at_most_one_of(names)? {
             Some(found) => Some(found),
@@ -110,6 +112,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The one of `names` that is there, if any; several are a fault.
+    #[inline(never)]
     pub(super) fn at_most_one_of(&self, names: &[&'static str]) -> Option<Option<(&'static str, Value<'a>)>> {
         let mut found = names.iter().filter_map(|&name| self.get(name).map(|value| (name, value)));
         let first = found.next();
@@ -121,10 +124,15 @@ impl<'a> Fields<'a> {
     }
 
     fn missing<T>(&self, names: &[&'static str]) -> Option<T> {
+        self.lacks(names);
+        None
+    }
+
+    #[inline(never)]
+    fn lacks(&self, names: &[&'static str]) {
         if !names.iter().any(|name| self.meant.contains(name)) {
             self.owner.fault(format!("missing {}", alternatives(names.iter().copied())));
         }
-        None
     }
 }
 

@@ -5,7 +5,8 @@ use super::fields::Fields;
 use super::pattern::pattern;
 use super::source::header_name;
 use super::spelling;
-use super::value::{Value, found, group};
+use super::value::Value;
+use super::words::{found, group};
 use crate::identity::IdentityId;
 use crate::limit::{Algorithm, ChargeWhen, Cost, Enforce, Limit, WhenMissing, WhenUnavailable};
 use crate::node::Node;
@@ -44,10 +45,9 @@ pub(super) fn limit(value: &Value<'_>, identities: &[&str], default_mode: Mode) 
         Node::Map(fields) => fields.iter().find(|(name, _)| &**name == "name"),
         _ => None,
     };
-    let value = match named {
-        Some((_, name @ Node::Text(_))) => value.clone().about(format!("limit {}", found(name))),
-        _ => value.clone(),
-    };
+    if let Some((_, name @ Node::Text(_))) = named {
+        value.about(format!("limit {}", found(name)));
+    }
     let fields = value.fields(KNOWN)?;
     let name = fields.required("name", Value::name);
     let pattern = fields.or("match", Pattern::default(), pattern);

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::fields::Fields;
 use super::source::{header_name, is_token};
-use super::value::{Value, quoted};
+use super::value::Value;
+use super::words::quoted;
 use crate::path::normalize;
 use crate::pattern::{HeaderPattern, HeaderValue, Network, PathPattern, Pattern, Segment};
 

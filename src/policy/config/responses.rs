@@ -1,6 +1,7 @@
 //! The shape of answers: `responses`.
 
-use super::value::{Value, group};
+use super::value::Value;
+use super::words::group;
 use crate::node::Node;
 use crate::policy::{Body, FieldStyle, Responses};
 

@@ -2,7 +2,8 @@
 
 use super::attribute;
 use super::fields::Fields;
-use super::value::{Value, is_name};
+use super::value::Value;
+use super::words::is_name;
 use crate::identity::{CertificateField, Identity, Source};
 use crate::node::Node;
 
@@ -58,8 +59,8 @@ fn identity(name: &str, value: &Value<'_>) -> Option<Identity> {
             "expected a name of at most 64 lower-case letters, digits, `-` and `_` that begins with a letter or digit",
         );
     }
-    let value = value.clone().about(format!("identity \"{name}\""));
-    Some(Identity { name: name.into(), sources: sources(&value)? })
+    value.about(format!("identity \"{name}\""));
+    Some(Identity { name: name.into(), sources: sources(value)? })
 }
 
 fn source(value: &Value<'_>) -> Option<Source> {

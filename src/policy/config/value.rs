@@ -2,15 +2,18 @@
 //!
 //! Readers give `Option`: `None` means that the fault is in the log already. A reader of a map asks for all its
 //! fields first and looks at the answers then, so that one fault hides no other.
+//!
+//! A document is read once in a long while, and the module is loaded by every Envoy: what readers share is kept out of
+//! line, since copies of it in each reader would make half of the module's code.
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
-use std::rc::Rc;
 
 use super::fault::Log;
 use super::fields::Fields;
 use super::scalar::{self, RateError};
 use super::spelling;
+use super::trail::Place;
+use super::words::{alternatives, example, found, group, is_name, quoted, spell_us, whole};
 use crate::limit::Rate;
 use crate::node::Node;
 
@@ -18,49 +21,49 @@ use crate::node::Node;
 const TEXT_MAX: usize = 1_024;
 
 /// A value of the document.
-#[derive(Clone)]
+///
+/// Small and without a destructor, since readers hold many at once; its path is spelt out only for a fault.
+#[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     pub(super) node: &'a Node,
-    path: Rc<str>,
-    /// What the value is about, such as `limit "login"`.
-    subject: Option<Rc<str>>,
-    log: &'a Log,
+    place: Place,
+    log: &'a Log<'a>,
 }
 
 // === impl Value ===
 
 impl<'a> Value<'a> {
-    pub(super) fn top(node: &'a Node, log: &'a Log) -> Self {
-        Value { node, path: "".into(), subject: None, log }
+    pub(super) fn top(node: &'a Node, log: &'a Log<'a>) -> Self {
+        Value { node, place: Place::TOP, log }
     }
 
-    /// The same value, whose faults name what they are about.
-    pub(super) fn about(mut self, subject: String) -> Self {
-        self.subject = Some(subject.into());
-        self
+    /// Lets the faults of this value and of all below name what they are about.
+    pub(super) fn about(&self, subject: String) {
+        self.log.trail.about(self.place, subject);
     }
 
-    pub(super) fn path(&self) -> &str {
-        &self.path
+    pub(super) fn path(&self) -> String {
+        self.log.trail.path(self.place)
     }
 
     pub(super) fn fault(&self, message: impl Into<String>) {
-        let mut message = message.into();
-        if let Some(subject) = &self.subject {
-            // Writing to a String cannot fail.
-            let _ = write!(message, " ({subject})");
-        }
-        self.log.add(&self.path, message);
+        self.log.add(self.place, message.into());
     }
 
     /// Notes that something else stands here; gives `None`.
     pub(super) fn expected<T>(&self, what: &str) -> Option<T> {
-        self.fault(format!("expected {what}, found {}", found(self.node)));
+        self.unexpected(what);
         None
+    }
+
+    #[inline(never)]
+    fn unexpected(&self, what: &str) {
+        self.fault(format!("expected {what}, found {}", found(self.node)));
     }
 
     // --- scalars ---
 
+    #[inline(never)]
     pub(super) fn text(&self, what: &str) -> Option<&'a str> {
         let text = self.any_text(what)?;
         if text.is_empty() || TEXT_MAX < text.len() {
@@ -74,6 +77,7 @@ impl<'a> Value<'a> {
         Some(text)
     }
 
+    #[inline(never)]
     pub(super) fn any_text(&self, what: &str) -> Option<&'a str> {
         match self.node {
             Node::Text(text) => Some(text),
@@ -81,6 +85,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn boolean(&self) -> Option<bool> {
         match self.node {
             Node::Bool(value) => Some(*value),
@@ -88,6 +93,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let number = self.node.integer().and_then(|n| u64::try_from(n).ok());
         match number.filter(|n| range.contains(n)) {
@@ -101,6 +107,7 @@ impl<'a> Value<'a> {
     }
 
     /// A number of hundredths (`decimals` 2) or thousandths (3) in `range`, which `what` describes.
+    #[inline(never)]
     pub(super) fn scaled(&self, decimals: u32, range: RangeInclusive<u64>, what: &str) -> Option<u64> {
         let number = match *self.node {
             // Beyond 2^53 the double is another number, and out of every range.
@@ -113,6 +120,7 @@ impl<'a> Value<'a> {
     }
 
     /// A duration in microseconds.
+    #[inline(never)]
     pub(super) fn duration_us(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let duration = match self.node {
             Node::Text(text) => scalar::duration_us(text),
@@ -127,6 +135,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn rate(&self) -> Option<Rate> {
         let Node::Text(text) = self.node else {
             return self.expected("a rate such as \"10/s\" or \"1/30d\"");
@@ -148,11 +157,17 @@ impl<'a> Value<'a> {
     /// One of some words, where something else might have stood as well.
     pub(super) fn choice_or<T: Copy>(&self, words: &[(&str, T)], others: &[&str]) -> Option<T> {
         let known: Vec<&str> = words.iter().map(|word| word.0).collect();
+        words.get(self.word(&known, others)?).map(|word| word.1)
+    }
+
+    /// Which of the known words stands here.
+    #[inline(never)]
+    fn word(&self, known: &[&str], others: &[&str]) -> Option<usize> {
         if let Node::Text(text) = self.node {
-            if let Some((_, value)) = words.iter().find(|(word, _)| **word == **text) {
-                return Some(*value);
+            if let Some(index) = known.iter().position(|word| **word == **text) {
+                return Some(index);
             }
-            if let Some(near) = spelling::nearest(text, &known) {
+            if let Some(near) = spelling::nearest(text, known) {
                 self.fault(format!("unknown word {}; did you mean `{near}`?", found(self.node)));
                 return None;
             }
@@ -162,6 +177,7 @@ impl<'a> Value<'a> {
     }
 
     /// A name of ours: it goes into Redis keys, metrics and responses.
+    #[inline(never)]
     pub(super) fn name(&self) -> Option<&'a str> {
         match self.node {
             Node::Text(text) if is_name(text, 64) => Some(text),
@@ -174,9 +190,10 @@ impl<'a> Value<'a> {
     // --- lists and maps ---
 
     /// The fields of a map; unknown and repeated ones are faults.
+    #[inline(never)]
     pub(super) fn fields(&self, known: &'static [&'static str]) -> Option<Fields<'a>> {
         match self.node {
-            Node::Map(entries) => Some(Fields::new(self.clone(), entries, known)),
+            Node::Map(entries) => Some(Fields::new(*self, entries, known)),
             _ => self.expected("a map"),
         }
     }
@@ -184,6 +201,7 @@ impl<'a> Value<'a> {
     /// The entries of a map whose keys are names chosen by the operator, at most `max`; repeated ones are faults.
     ///
     /// In order of name, since a Struct has no other: every Envoy with the same document has the same policy.
+    #[inline(never)]
     pub(super) fn entries(&self, max: usize) -> Option<Vec<(&'a str, Value<'a>)>> {
         let Node::Map(map) = self.node else {
             return self.expected("a map of names");
@@ -191,12 +209,12 @@ impl<'a> Value<'a> {
         self.bounded(map.len(), 0, max, "entries")?;
         let mut entries: Vec<(&'a str, Value<'a>)> = Vec::with_capacity(map.len());
         let mut seen = std::collections::BTreeSet::new();
-        for (key, node) in map {
+        for (index, (key, node)) in map.iter().enumerate() {
             if !seen.insert(&**key) {
                 self.fault(format!("{} stands here twice", quoted(key)));
                 continue;
             }
-            entries.push((key, self.child(key, node)));
+            entries.push((key, self.child(index, node)));
         }
         entries.sort_by_key(|(name, _)| *name);
         Some(entries)
@@ -214,7 +232,7 @@ impl<'a> Value<'a> {
         };
         self.bounded(items.len(), least, most, "items")?;
         let read: Vec<Option<T>> =
-            items.iter().enumerate().map(|(index, node)| read(&self.item(index, node))).collect();
+            items.iter().enumerate().map(|(index, node)| read(&self.child(index, node))).collect();
         read.into_iter().collect()
     }
 
@@ -230,24 +248,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a field.
-    pub(super) fn child(&self, name: &str, node: &'a Node) -> Value<'a> {
-        let simple = !name.is_empty()
-            && name.len() <= 64
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        let path = match (simple, &*self.path) {
-            (true, "") => name.into(),
-            (true, path) => format!("{path}.{name}"),
-            (false, path) => format!("{path}[{}]", quoted(name)),
-        };
-        Value { node, path: path.into(), subject: self.subject.clone(), log: self.log }
+    /// The value of the `index`-th entry or item.
+    #[inline(never)]
+    pub(super) fn child(&self, index: usize, node: &'a Node) -> Value<'a> {
+        Value { node, place: self.log.trail.enter(self.place, index), log: self.log }
     }
 
-    fn item(&self, index: usize, node: &'a Node) -> Value<'a> {
-        let path = format!("{}[{index}]", self.path).into();
-        Value { node, path, subject: self.subject.clone(), log: self.log }
-    }
-
+    #[inline(never)]
     fn bounded(&self, len: usize, least: usize, most: usize, what: &str) -> Option<()> {
         if (least..=most).contains(&len) {
             return Some(());
@@ -260,85 +267,4 @@ impl<'a> Value<'a> {
         ));
         None
     }
-}
-
-/// A name: `[a-z0-9][a-z0-9_-]*`, at most `max` long.
-pub(super) fn is_name(text: &str, max: usize) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
-    text.len() <= max
-        && text.bytes().all(inner)
-        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-}
-
-/// What stands there, short enough for a log line.
-pub(super) fn found(node: &Node) -> String {
-    match node {
-        Node::Null => "nothing".into(),
-        Node::Bool(value) => value.to_string(),
-        Node::Int(number) => number.to_string(),
-        Node::Float(number) => number.to_string(),
-        Node::Text(text) => quoted(text),
-        Node::List(_) => "a list".into(),
-        Node::Map(_) => "a map".into(),
-    }
-}
-
-/// Text of the document for a log line: quoted, escaped, at most 40 characters of it.
-pub(super) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{:?}...", text.split_at_checked(end).map_or(text, |(head, _)| head)),
-        None => format!("{text:?}"),
-    }
-}
-
-/// `` `a`, `b` or `c` ``.
-pub(super) fn alternatives<'w>(words: impl ExactSizeIterator<Item = &'w str>) -> String {
-    let last = words.len().saturating_sub(1);
-    let mut text = String::new();
-    for (index, word) in words.enumerate() {
-        let join = match index {
-            0 => "",
-            _ if index == last => " or ",
-            _ => ", ",
-        };
-        let _ = write!(text, "{join}`{word}`");
-    }
-    text
-}
-
-fn whole(range: &RangeInclusive<u64>) -> String {
-    match (*range.start(), *range.end()) {
-        (least, most) if least == most => group(least),
-        (least, most) => format!("a whole number from {} to {}", group(least), group(most)),
-    }
-}
-
-/// Digits in groups of three.
-pub(super) fn group(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if 0 < index && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A duration in its largest whole unit.
-pub(super) fn spell_us(us: u64) -> String {
-    const UNITS: [(u64, &str); 5] =
-        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
-    UNITS
-        .into_iter()
-        .find(|(unit, _)| us != 0 && us.is_multiple_of(*unit))
-        .map_or_else(|| format!("{us}us"), |(unit, name)| format!("{}{name}", us / unit))
-}
-
-fn example(range: &RangeInclusive<u64>) -> &'static str {
-    [(50_000, "50ms"), (1_000_000, "1s"), (60_000_000, "1m")]
-        .into_iter()
-        .find(|(us, _)| range.contains(us))
-        .map_or("1h", |(_, text)| text)
 }
