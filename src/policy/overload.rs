@@ -7,7 +7,7 @@
 //! Modules, in reading order:
 //!
 //! - [`arrival`], [`control`]: what the filter asks and holds
-//! - [`shared`], [`record`], [`snapshot`], [`election`], [`stats`]: what workers, leader and Envoy tell each other
+//! - [`shared`], [`record`], [`snapshot`], [`election`], [`poll`], [`stats`]: what workers, leader and Envoy tell each other
 //! - `station`, `share`: a worker's judgement
 //! - `reserve`, `cohort`, [`deadline`], `tenant`: who goes first
 //! - `estimator`: the leader's judgement, made of `tally` (flow), `capacity`, `knee` (pool mode), `delay` (latency
@@ -25,6 +25,7 @@ mod delay;
 pub mod election;
 mod estimator;
 mod knee;
+pub mod poll;
 pub mod record;
 mod reserve;
 mod share;

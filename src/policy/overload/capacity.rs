@@ -7,6 +7,7 @@ use super::average::{Average, gain};
 
 const BUSY_S: f64 = 1.0;
 const RAISE_S: f64 = 0.5;
+const CHANCE: f64 = 1.15;
 
 /// An estimate of the capacity.
 #[derive(Clone, Debug, Default)]
@@ -25,9 +26,13 @@ impl Capacity {
     pub(super) fn update(&mut self, ended: f64, busy: bool, elapsed_s: f64) {
         self.recent.add(ended, gain(elapsed_s, RAISE_S));
         self.busy_ticks = if busy { self.busy_ticks + 1 } else { 0 };
-        if 2 <= self.busy_ticks {
+        let busy = 2 <= self.busy_ticks;
+        if busy {
             self.busy.add(ended, gain(elapsed_s, BUSY_S));
-        } else if self.busy.value() < self.recent.value() {
+        }
+        // What was finished can be finished. A busy average is trusted before a recent one that is a little higher.
+        let trusted = if busy { CHANCE * self.busy.value() } else { self.busy.value() };
+        if trusted < self.recent.value() {
             self.busy = Average::from_value(self.recent.value());
         }
     }

@@ -4,6 +4,7 @@ use super::arrival::{Arrival, Decision, Ending, Kind, Ticket};
 use super::cohort;
 use super::election::{Claim, Lease};
 use super::estimator::Estimator;
+use super::poll::{Change, Poll, Poller};
 use super::record::{Entry, Record};
 use super::shared::{Shared, Version};
 use super::snapshot::{Guidance, Snapshot, TENANTS};
@@ -21,11 +22,6 @@ const FRESH_TICKS: u64 = 5;
 const LEASE_TICKS: u64 = 3;
 /// A slot whose owner was silent for this long may be taken, microseconds.
 const SLOT_FREE_US: u64 = 10_000_000;
-/// Failed polls in a row that are worth a log line.
-const POLLS_LOST: u32 = 3;
-/// A poll slower than this makes the poller take longer pauses, microseconds.
-const POLL_SLOW_US: u64 = 10_000;
-const POLL_PAUSE_MAX_US: u64 = 2_000_000;
 
 /// The saturation control of one VM, for all protected upstreams.
 #[derive(Debug)]
@@ -55,17 +51,6 @@ struct Leading {
     tallies: Vec<Tally>,
 }
 
-/// When to poll next.
-#[derive(Debug, Default)]
-struct Poller {
-    sent_us: Option<u64>,
-    last_sent_us: u64,
-    pause_us: u64,
-    failures: u32,
-    lost: bool,
-    changed: Option<Event>,
-}
-
 /// What the root context is to do after a tick.
 #[derive(Debug, Default)]
 pub struct Tick {
@@ -73,17 +58,6 @@ pub struct Tick {
     pub poll: Option<Poll>,
     /// Changes of state, each worth one log line.
     pub events: Vec<Event>,
-}
-
-/// A GET to Envoy's admin endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Poll {
-    /// Envoy cluster to send it to.
-    pub cluster: Box<str>,
-    /// `:path`, with an anchored and encoded filter.
-    pub path: Box<str>,
-    /// Timeout of the callout, microseconds.
-    pub timeout_us: u64,
 }
 
 /// A change of state.
@@ -218,7 +192,8 @@ impl Control {
         };
         self.ticked_us = Some(now_us);
         let elapsed_s = elapsed_us as f64 / 1e6;
-        let mut tick = Tick { poll: None, events: self.poller.changed.take().into_iter().collect() };
+        let mut tick =
+            Tick { poll: None, events: self.poller.change().map(Event::from).into_iter().collect() };
 
         let entries = self.stations.iter_mut().map(|station| station.publish(elapsed_s, now_us)).collect();
         let own = Record { owner: self.lease.owner, written_us: now_us, entries };
@@ -335,11 +310,13 @@ impl Control {
                 demand += entry.demand;
                 workers += usize::from(0.0 < entry.demand);
             }
-            station.hear(in_flight, demand, workers);
+            // Before anybody has had a request, everybody may be about to.
+            station.hear(in_flight, demand, if demand == 0.0 { others.len() } else { workers });
         }
     }
 
-    /// Claims, renews or yields the lease; true while it is ours by a reading that was not just written.
+    /// Claims, renews or yields the lease; true while it is ours. What was written is read again, since two first
+    /// writers both succeed; should both read before the other wrote, both lead for one tick, which does no harm.
     fn lead(&mut self, shared: &mut dyn Shared, now_us: u64) -> bool {
         let key = format!("overload.lease.{:016x}", self.domain);
         let read = shared.read(&key);
@@ -350,7 +327,8 @@ impl Control {
         }
         self.lease.renewed_us = now_us;
         let kept = shared.write(&key, &self.lease.encode(), read.map(|(_, version)| version));
-        kept && claim == Claim::Renew
+        let holder = shared.read(&key).and_then(|(bytes, _)| Lease::decode(&bytes));
+        kept && holder.is_some_and(|holder| holder.owner == self.lease.owner)
     }
 
     fn decide(&mut self, own: &Record, others: &[Record], elapsed_s: f64, now_us: u64) -> Snapshot {
@@ -404,38 +382,11 @@ impl Control {
     }
 }
 
-impl Poller {
-    /// Never two at once, unless the first was lost.
-    fn due(&mut self, now_us: u64, timeout_us: u64) -> bool {
-        let waiting = self.sent_us.is_some_and(|sent_us| now_us.abs_diff(sent_us) < 2 * timeout_us);
-        // Half a tick of grace: ticks drift, and a poll that is nearly due is due.
-        let paused = now_us.abs_diff(self.last_sent_us) + timeout_us / 4 < self.pause_us;
-        if waiting || paused {
-            return false;
-        }
-        self.sent_us = Some(now_us);
-        self.last_sent_us = now_us;
-        true
-    }
-
-    /// Success polls each tick again, unless the admin endpoint is slow; failure doubles the pause.
-    fn answered(&mut self, found: bool, tick_us: u64, now_us: u64) {
-        let took_us = self.sent_us.take().map_or(0, |sent_us| now_us.saturating_sub(sent_us));
-        if found {
-            let slow = POLL_SLOW_US < took_us;
-            self.pause_us = if slow { (10 * took_us).clamp(tick_us, POLL_PAUSE_MAX_US) } else { 0 };
-            self.failures = 0;
-            if std::mem::take(&mut self.lost) {
-                self.changed = Some(Event::PollFound);
-            }
-            return;
-        }
-        self.failures = self.failures.saturating_add(1);
-        if POLLS_LOST <= self.failures {
-            self.pause_us = (self.pause_us.max(tick_us) * 2).min(POLL_PAUSE_MAX_US);
-            if !std::mem::replace(&mut self.lost, true) {
-                self.changed = Some(Event::PollLost);
-            }
+impl From<Change> for Event {
+    fn from(change: Change) -> Event {
+        match change {
+            Change::Lost => Event::PollLost,
+            Change::Found => Event::PollFound,
         }
     }
 }

@@ -18,10 +18,17 @@ use super::average::{Average, gain};
 /// The cap before anything is known, requests in flight.
 pub(super) const INITIAL_CAP: f64 = 32.0;
 const CAP_MAX: f64 = 1e6;
+/// Throughput must have grown by this after the cap was doubled, or it is not doubled again.
+const GROWTH: f64 = 1.3;
 /// A dip lasts until this many answers are in, within these bounds, seconds.
 const PROBE_ANSWERS: f64 = 400.0;
-const PROBE_S: std::ops::Range<f64> = 0.3..2.0;
+const PROBE_S: std::ops::Range<f64> = 0.2..2.0;
 const PROBE_DEPTH: f64 = 0.75;
+/// While the base may be a queue: deeper dips, decided by fewer answers.
+const DOUBT_ANSWERS: f64 = 150.0;
+const DOUBT_DEPTH: f64 = 0.6;
+/// A dip that costs more throughput than this went below the knee.
+const LOSS: f64 = 0.12;
 /// Between dips when the base is confirmed, seconds.
 const PROBE_EVERY_S: f64 = 5.0;
 
@@ -36,7 +43,7 @@ pub(super) struct Sample {
     pub(super) waited_us: f64,
     /// Time after them, request-microseconds.
     pub(super) trailed_us: f64,
-    /// Requests that left, a second.
+    /// Requests that the upstream finished, a second.
     pub(super) ended: f64,
     /// Something was refused.
     pub(super) blocked: bool,
@@ -59,6 +66,8 @@ pub(super) struct Delay {
     window: Sample,
     calm_s: f64,
     excess_us: f64,
+    floored: Floored,
+    doubled_at: f64,
     steady: Steady,
     probe: Option<Probe>,
     since_probe_s: f64,
@@ -69,6 +78,19 @@ pub(super) struct Delay {
 struct Steady {
     ended: Average,
     in_flight: Average,
+}
+
+/// How long the limit has been at its least, and the shortest mean time seen meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Floored {
+    seconds: f64,
+    least_us: f64,
+}
+
+impl Default for Floored {
+    fn default() -> Floored {
+        Floored { seconds: 0.0, least_us: f64::MAX }
+    }
 }
 
 /// A dip under way.
@@ -97,12 +119,25 @@ impl Delay {
             window: Sample::default(),
             calm_s: 0.0,
             excess_us: 0.0,
+            floored: Floored::default(),
+            doubled_at: 0.0,
             steady: Steady::default(),
             probe: None,
             since_probe_s: 0.0,
         }
     }
 
+    /// Goes on where an earlier leader was: armed at this limit, with this throughput.
+    pub(super) fn resume(&mut self, limit: f64, ended: f64) {
+        self.armed = true;
+        self.confirmed = true;
+        self.limit = limit;
+        self.peak = ended;
+        self.steady.ended = Average::from_value(ended);
+        self.steady.in_flight = Average::from_value(limit);
+    }
+
+    /// Limiting; otherwise only the cap holds.
     pub(super) fn armed(&self) -> bool {
         self.armed
     }
@@ -151,8 +186,11 @@ impl Delay {
         self.since_probe_s += sample.elapsed_s;
         self.steady.ended.add(sample.ended, gain(sample.elapsed_s, 0.5));
         self.steady.in_flight.add(sample.in_flight, gain(sample.elapsed_s, 0.5));
-        // A minute's memory: a capacity that was there is believed in through a lull, not for ever.
-        self.peak = (self.peak * (1.0 - sample.elapsed_s / 60.0)).max(self.steady.ended.value());
+        // A capacity that was there is believed in through a lull of a minute. Under pressure the throughput is the
+        // capacity, but slower than the base is corrected, lest a limit too low prove itself right.
+        let memory_s = if self.armed && sample.blocked { 3.0 } else { 60.0 };
+        let ended = self.steady.ended.value();
+        self.peak = (self.peak + gain(sample.elapsed_s, memory_s) * (ended - self.peak)).max(ended);
         self.window.add(sample);
         if self.probe.is_some() {
             self.advance_probe(sample);
@@ -174,16 +212,17 @@ impl Delay {
         self.trail.add(window.trailed_us / window.answered.max(1.0), 0.1);
         let base_us = match self.base_us.known() {
             Some(base_us) => base_us,
-            None if window.answered < 1.0 => 0.0,
+            None if window.answered < 1.0 => return,
             None => {
+                // The first window holds the ramp up to the cap, which says nothing about throughput.
                 self.base_us.add(mean_us, 1.0);
-                mean_us
+                return;
             }
         };
         self.excess_us = (mean_us - base_us).max(0.0);
         let ratio = self.excess();
         self.learn_base(mean_us, ratio, window);
-        if self.armed { self.steer(ratio, window) } else { self.watch(ratio, window) }
+        if self.armed { self.steer(mean_us, ratio, window) } else { self.watch(ratio, window) }
     }
 
     fn learn_base(&mut self, mean_us: f64, ratio: f64, window: &Sample) {
@@ -192,49 +231,78 @@ impl Delay {
         }
         if !window.blocked && ratio < 0.5 {
             let easy = window.fits && self.steady.in_flight.value() < 0.7 * self.cap;
-            let gain = if mean_us < self.base_us() || (easy && !self.confirmed) { 0.1 } else { 0.03 };
-            self.base_us.add(mean_us, gain);
+            self.base_us.add(mean_us, if easy { 0.1 } else { 0.03 });
             self.confirmed |= easy && 1.0 <= self.calm_s;
         } else if mean_us < self.base_us() {
-            self.base_us.add(mean_us, 0.1);
+            // There is no time shorter than without a queue.
+            self.base_us.add(mean_us, if self.confirmed { 0.2 } else { 0.5 });
         }
     }
 
-    /// Calm: arms when the delay passes the target.
+    /// Calm: arms when the delay passes the target, or when doubling the cap brought no more throughput: then the base is
+    /// a queue already.
     fn watch(&mut self, ratio: f64, window: &Sample) {
         self.calm_s += window.elapsed_s;
-        if 1.0 < ratio {
+        let in_vain = window.blocked && window.ended / window.elapsed_s <= GROWTH * self.doubled_at;
+        if 1.0 < ratio || in_vain {
+            self.confirmed &= !in_vain;
+            self.doubled_at = 0.0;
             self.armed = true;
             self.calm_s = 0.0;
-            self.limit = 1.25 * (self.product() + self.queue());
-            self.cap = self.cap.min(2.0 * (self.product() + self.queue())).max(INITIAL_CAP);
+            let target = self.product() + self.queue();
+            self.limit = if in_vain { 0.5 * self.cap } else { 1.25 * target };
+            self.cap = self.cap.min(2.0 * target).max(INITIAL_CAP);
             // Whatever was learnt in the first moments may be a queue.
             self.since_probe_s = if self.confirmed { 0.0 } else { PROBE_EVERY_S };
             return;
         }
         let proven = 2.0 * self.steady.in_flight.value();
-        self.cap = if window.blocked { self.cap * 2.0 } else { self.cap.max(proven) }.min(CAP_MAX);
+        let ended = window.ended / window.elapsed_s;
+        if !window.blocked {
+            self.cap = self.cap.max(proven);
+            self.doubled_at = 0.0;
+        } else {
+            self.cap *= 2.0;
+            self.doubled_at = ended;
+        }
+        self.cap = self.cap.min(CAP_MAX);
     }
 
     /// Armed: additive increase, multiplicative decrease.
-    fn steer(&mut self, ratio: f64, window: &Sample) {
+    fn steer(&mut self, mean_us: f64, ratio: f64, window: &Sample) {
         let needed = self.product() + self.queue_least;
         let target = self.product() + self.queue();
         if 1.0 < ratio {
             let factor = (1.0 - 0.2 * (ratio - 1.0)).max(0.7);
             self.limit = (self.limit * factor).max(needed);
+            self.suspect(mean_us, needed, window.elapsed_s);
         } else if window.blocked || 0.8 * self.limit < self.steady.in_flight.value() {
             self.limit = (self.limit + (0.05 * self.limit).max(1.0)).min(4.0 * target);
         }
-        let patience_s = if self.confirmed { PROBE_EVERY_S } else { 0.5 };
+        let patience_s = if self.confirmed { PROBE_EVERY_S } else { 0.2 };
         if self.probe.is_none() && window.blocked && patience_s <= self.since_probe_s {
-            self.start_probe();
+            self.start_probe(None);
         }
         let dwell_s = if window.fits { 0.3 } else { 2.0 };
         if ratio <= 1.0 {
             self.disarm_when_calm(window, dwell_s);
         } else {
             self.calm_s = 0.0;
+        }
+    }
+
+    /// At the least limit the delay is still there: so few cannot queue that long, the service itself has slowed down.
+    /// The base follows the shortest time seen since, not the last, or it would run after the queue it lets in.
+    fn suspect(&mut self, mean_us: f64, needed: f64, elapsed_s: f64) {
+        if needed < self.limit {
+            self.floored = Floored::default();
+            return;
+        }
+        self.floored.seconds += elapsed_s;
+        self.floored.least_us = self.floored.least_us.min(mean_us);
+        if 0.5 <= self.floored.seconds && self.base_us() < self.floored.least_us {
+            self.base_us.add(self.floored.least_us, 0.1);
+            self.since_probe_s = self.since_probe_s.max(PROBE_EVERY_S - 1.0);
         }
     }
 
@@ -248,51 +316,65 @@ impl Delay {
         }
     }
 
-    fn start_probe(&mut self) {
-        let in_flight = self.steady.in_flight.value();
+    fn start_probe(&mut self, reference: Option<Probe>) {
+        let in_flight = self.steady.in_flight.value().min(self.limit);
+        let depth = if self.confirmed { PROBE_DEPTH } else { DOUBT_DEPTH };
+        let limit = reference.map_or(in_flight, |before| before.limit) * depth;
         self.since_probe_s = 0.0;
         self.probe = Some(Probe {
-            limit: (in_flight.min(self.limit) * PROBE_DEPTH).max(2.0),
-            ended: self.steady.ended.value(),
-            in_flight,
+            limit: limit.max(2.0),
+            ended: reference.map_or(self.steady.ended.value(), |before| before.ended),
+            in_flight: reference.map_or(in_flight, |before| before.in_flight),
             settle_s: (3.0 * self.base_us() / 1e6).clamp(0.1, 1.0),
             seen: Sample::default(),
         });
     }
 
     fn advance_probe(&mut self, sample: &Sample) {
+        let enough = if self.confirmed { PROBE_ANSWERS } else { DOUBT_ANSWERS };
         let Some(probe) = &mut self.probe else { return };
         if 0.0 < probe.settle_s {
             probe.settle_s -= sample.elapsed_s;
             return;
         }
         probe.seen.add(sample);
+        let probe = *probe;
         let seen = probe.seen;
-        let over = PROBE_S.end <= seen.elapsed_s
-            || (PROBE_S.start <= seen.elapsed_s && PROBE_ANSWERS <= seen.answered);
-        if !over {
-            return;
+        let over =
+            PROBE_S.end <= seen.elapsed_s || (PROBE_S.start <= seen.elapsed_s && enough <= seen.answered);
+        if over {
+            self.probe = None;
+            self.since_probe_s = 0.0;
+            if 10.0 <= seen.answered {
+                self.conclude(&probe);
+            }
         }
-        let before = *probe;
-        self.probe = None;
-        self.since_probe_s = 0.0;
-        if seen.answered < 10.0 {
-            return;
-        }
+    }
+
+    fn conclude(&mut self, probe: &Probe) {
+        let seen = probe.seen;
         let mean_us = seen.waited_us.max(0.0) / seen.answered;
-        let depth = 1.0 - (seen.in_flight / seen.elapsed_s) / before.in_flight.max(1.0);
-        let loss = 1.0 - (seen.ended / seen.elapsed_s) / before.ended.max(1.0);
-        if depth < 0.1 {
+        let depth = 1.0 - (seen.in_flight / seen.elapsed_s) / probe.in_flight.max(1.0);
+        let loss = 1.0 - (seen.ended / seen.elapsed_s) / probe.ended.max(1.0);
+        if depth < LOSS {
             // The load fell away by itself: nothing was tried.
-        } else if 0.6 * depth < loss {
+            return;
+        }
+        if LOSS < loss {
             self.base_us = Average::from_value(mean_us);
             self.confirmed = true;
-        } else {
-            self.base_us = Average::from_value(mean_us.min(self.base_us()));
-            if !self.confirmed {
-                self.limit = before.limit;
-                self.since_probe_s = PROBE_EVERY_S;
-            }
+            self.peak = self.peak.max(probe.ended);
+            self.limit = self.limit.max(self.product() + self.queue());
+            return;
+        }
+        if mean_us < self.base_us() {
+            self.confirmed &= 0.8 * self.base_us() < mean_us;
+            self.base_us = Average::from_value(mean_us);
+        }
+        if !self.confirmed {
+            self.limit = probe.limit;
+            let ended = probe.ended.max(seen.ended / seen.elapsed_s);
+            self.start_probe(Some(Probe { ended, ..*probe }));
         }
     }
 }

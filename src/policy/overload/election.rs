@@ -1,8 +1,8 @@
 //! Who polls: one VM of an Envoy, by a lease in shared data.
 //!
 //! The holder renews each tick. A lease that was not renewed for some ticks, or was written by an older generation
-//! of the configuration, may be taken by compare and swap; whoever took it leads only after reading it back, since
-//! two first writers both succeed. A loser sees a foreign owner at its next tick and steps down.
+//! of the configuration, may be taken by compare and swap; whoever took it reads it back, since two first writers
+//! both succeed. A loser that was faster with its reading sees a foreign owner at its next tick and steps down.
 
 use super::codec::{Reader, Writer};
 
@@ -26,7 +26,7 @@ pub struct Lease {
 pub enum Claim {
     /// It is ours: renew it and lead.
     Renew,
-    /// It is free or stale: write ours, lead only if it is there at the next reading.
+    /// It is free or stale: write ours, lead if it is still there when read again.
     Take,
     /// Somebody else leads.
     Follow,

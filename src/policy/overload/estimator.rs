@@ -49,12 +49,16 @@ impl Estimator {
         let bound = earlier.and_then(|earlier| known(earlier.bound));
         let (base_us, proven) = earlier.map_or((0.0, 0.0), |earlier| (earlier.base_us, earlier.proven));
         let capacity = earlier.and_then(|earlier| known(earlier.capacity));
+        let mut delay = Delay::new(target_us as f64, base_us, proven);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.latency_mode && earlier.engaged) {
+            delay.resume(earlier.limit, earlier.capacity);
+        }
         Estimator {
             law,
             target_us: target_us as f64,
             tick_us,
             knee: Knee::new(bound.or(max_connections.map(|bound| bound as f64))),
-            delay: Delay::new(target_us as f64, base_us, proven),
+            delay,
             capacity: capacity.map_or_else(Capacity::default, Capacity::from_value),
             demand: Demand::default(),
             backlog: Backlog::default(),
@@ -130,11 +134,8 @@ impl Estimator {
                 guidance.engaged = self.delay.armed();
                 guidance.pending = (flow.in_flight - self.delay.product()).max(0.0);
                 guidance.limit = if self.delay.armed() { limit } else { self.delay.cap() };
-                guidance.open = reserve::latency(limit, thinning.marginal);
-                let [critical, ..] = reserve::latency(self.delay.level(), thinning.marginal);
-                if let Some(open) = guidance.open.first_mut() {
-                    *open = critical;
-                }
+                guidance.open =
+                    reserve::latency(limit, self.delay.level(), self.delay.cap(), thinning.marginal);
                 guidance.hard = reserve::latency_hard(self.delay.cap());
                 guidance.closed = CLOSED_LATENCY * self.delay.product();
             }

@@ -97,7 +97,9 @@ impl Knee {
         self.load.add(active + pending, gain(elapsed_s, 0.4));
         let overflowed = std::mem::take(&mut self.overflowed);
         if !self.engaged {
-            self.engaged = hard || overflowed || pressure.queue < self.queue.value();
+            // Just below the capacity queues come and go; refusing for them would cost more than they do.
+            let deep = if pressure.capacity < pressure.demand { 1.0 } else { 2.5 };
+            self.engaged = hard || overflowed || deep * pressure.queue < self.queue.value();
             self.calm_s = 0.0;
             return;
         }

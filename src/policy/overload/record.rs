@@ -33,7 +33,7 @@ pub struct Entry {
     pub offered: [u64; CLASSES],
     /// Requests shed by class, counter.
     pub shed: [u64; CLASSES],
-    /// Requests that left, counter.
+    /// Requests that the upstream finished, well or badly, counter; abandoned ones are not.
     pub ended: u64,
     /// Requests that were answered and say how long service takes, counter.
     pub answered: u64,

@@ -8,26 +8,40 @@
 use super::record::CLASSES;
 
 /// While no class has to give way: bursts only.
-const RELAXED: [f64; CLASSES] = [4.0, 3.2, 2.6, 2.0, 1.6];
-/// While some class has to.
-const PRESSED: [f64; CLASSES] = [4.0, 2.25, 1.6, 1.2, 0.8];
-/// Latency mode, in units of the limit.
-const RELAXED_FACTORS: [f64; CLASSES] = [1.8, 1.5, 1.35, 1.2, 1.1];
-const PRESSED_FACTORS: [f64; CLASSES] = [1.8, 1.2, 1.0, 0.9, 0.8];
+const RELAXED: [f64; CLASSES] = [12.0, 3.6, 3.0, 2.4, 1.8];
+/// While one has to, by that class. It holds about one budget of queue whichever it is, so that the delay of those
+/// let in does not depend on how deep the overload is.
+const PRESSED: [[f64; CLASSES]; CLASSES] = [
+    [4.0, 1.2, 1.0, 0.8, 0.8],
+    [12.0, 1.6, 1.0, 0.8, 0.8],
+    [12.0, 2.6, 1.5, 1.0, 0.8],
+    [12.0, 3.0, 2.2, 1.4, 0.8],
+    [12.0, 3.2, 2.4, 1.8, 1.2],
+];
+/// Latency mode, in units of the limit; the critical class is bounded by the hard bound unless it is what overloads.
+const RELAXED_FACTORS: [f64; CLASSES] = [2.2, 1.5, 1.35, 1.2, 1.1];
+const PRESSED_FACTORS: [f64; CLASSES] = [2.2, 1.2, 1.0, 0.9, 0.8];
 /// While not engaged: the bound that holds until the leader has looked.
-const HARD: [f64; CLASSES] = [6.0, 4.5, 4.0, 4.0, 4.0];
-const HARD_FACTORS: [f64; CLASSES] = [1.5, 1.1, 1.0, 1.0, 1.0];
+const HARD: [f64; CLASSES] = [12.0, 4.5, 4.0, 3.5, 3.0];
+const HARD_FACTORS: [f64; CLASSES] = [2.5, 1.1, 1.0, 1.0, 1.0];
 
-/// Thresholds in pool mode: the limit and so many queue budgets.
+/// Thresholds in pool mode: the limit and so many queue budgets. `marginal` is the class that has to give way.
 pub(super) fn pool(limit: f64, queue: f64, marginal: Option<usize>) -> [f64; CLASSES] {
-    let depths = if marginal.is_some() { PRESSED } else { RELAXED };
+    let depths = marginal.and_then(|class| PRESSED.get(class)).unwrap_or(&RELAXED);
     depths.map(|depth| limit + queue * depth)
 }
 
-/// Thresholds in latency mode: multiples of the limit.
-pub(super) fn latency(limit: f64, marginal: Option<usize>) -> [f64; CLASSES] {
+/// Thresholds in latency mode: multiples of the limit. `level` is the limit without dips and `cap` the bound while calm:
+/// what was let in below the cap is still there when the limit falls, and is no reason to refuse critical requests.
+pub(super) fn latency(limit: f64, level: f64, cap: f64, marginal: Option<usize>) -> [f64; CLASSES] {
     let factors = if marginal.is_some() { PRESSED_FACTORS } else { RELAXED_FACTORS };
-    factors.map(|factor| limit * factor)
+    let mut thresholds = factors.map(|factor| limit * factor);
+    let ([critical, ..], [relative, ..], [hard, ..]) = (&mut thresholds, factors, HARD_FACTORS);
+    *critical = level * relative;
+    if marginal != Some(0) {
+        *critical = critical.max(cap * hard);
+    }
+    thresholds
 }
 
 /// Hard bounds in pool mode.

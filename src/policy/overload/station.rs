@@ -16,8 +16,9 @@ use crate::verdict::ShedReason;
 
 /// A leap of the clock counts as no more than this, microseconds.
 const LEAP_US: u64 = 1_000_000;
-/// Requests in flight that one worker may have before anything is known.
-const UNKNOWN_CAP: f64 = 1_024.0;
+/// Requests in flight that one worker may have before the first guidance, a tick after its start; twice as many for
+/// critical ones.
+const UNKNOWN_CAP: u64 = 32;
 
 /// The bounds that configuration sets.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +134,8 @@ impl Station {
             return Some(ShedReason::HardCap);
         }
         let Some(guidance) = self.guidance.take() else {
-            return (UNKNOWN_CAP <= self.entry.in_flight as f64).then_some(ShedReason::HardCap);
+            let cap = if index == 0 { 2 * UNKNOWN_CAP } else { UNKNOWN_CAP };
+            return (cap <= self.entry.in_flight).then_some(ShedReason::HardCap);
         };
         let verdict = self.judge_by(&guidance, arrival, index, estimate, now_us);
         self.guidance = Some(guidance);
@@ -215,7 +217,7 @@ impl Station {
                 self.entry.excused_us += lasted_us;
             }
             // Its time on test stays: it waited that long and got no answer.
-            Ending::Abandoned => self.entry.ended += 1,
+            Ending::Abandoned => {}
             Ending::Withdrawn => self.entry.excused_us += lasted_us,
         }
     }
@@ -259,7 +261,7 @@ impl Station {
     }
 
     fn exempt_max(&self) -> f64 {
-        self.guidance.as_ref().map_or(UNKNOWN_CAP / 16.0, |guidance| (0.05 * guidance.limit).max(4.0))
+        self.guidance.as_ref().map_or(4.0, |guidance| (0.05 * guidance.limit).max(4.0))
     }
 
     fn shed(&self, reason: ShedReason, class: Class, random: u64) -> Shed {

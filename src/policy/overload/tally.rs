@@ -13,7 +13,7 @@ pub(super) struct Flow {
     pub(super) offered: [f64; CLASSES],
     /// Requests shed, by class.
     pub(super) shed: [f64; CLASSES],
-    /// Requests that left, a second.
+    /// Requests that the upstream finished, a second.
     pub(super) ended: f64,
     /// Requests answered.
     pub(super) answered: f64,

@@ -12,6 +12,8 @@ use super::record::CLASSES;
 const SLACK: f64 = 1.1;
 /// Time constant of the total, seconds: how soon a fall or rise of load is believed.
 const TOTAL_S: f64 = 0.25;
+/// What is left of the average when the last two ticks were below it, over the larger of them.
+const FALL: f64 = 1.25;
 /// Time constant of the classes' parts, seconds: a small class needs longer to be counted.
 const PART_S: f64 = 1.0;
 
@@ -19,12 +21,21 @@ const PART_S: f64 = 1.0;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
     total: Average,
+    before: f64,
     parts: [Average; CLASSES],
 }
 
 impl Demand {
     pub(super) fn update(&mut self, offered: &[f64; CLASSES], elapsed_s: f64) {
-        self.total.add(offered.iter().sum(), gain(elapsed_s, TOTAL_S));
+        let total: f64 = offered.iter().sum();
+        self.total.add(total, gain(elapsed_s, TOTAL_S));
+        // Two low ticks in a row are no accident: a fall is believed at once, so that nobody is refused for a storm
+        // that is over.
+        let most = FALL * total.max(self.before);
+        if most < self.total.value() {
+            self.total = Average::from_value(most);
+        }
+        self.before = total;
         for (part, rate) in self.parts.iter_mut().zip(offered) {
             part.add(*rate, gain(elapsed_s, PART_S));
         }
