@@ -138,7 +138,7 @@ fn nth_from_right(list: &[u8], place: usize) -> Option<Ipv6Addr> {
 fn endpoint(text: &[u8]) -> Option<Endpoint> {
     let colon = text.iter().rposition(|&byte| byte == b':')?;
     let (host, port) = text.split_at_checked(colon)?;
-    let port = std::str::from_utf8(port.get(1..)?).ok()?.parse().ok()?;
+    let port = u16::try_from(decimal(port.get(1..)?, 5)?).ok()?;
     let address = match host.strip_prefix(b"[") {
         Some(rest) => v6(rest.strip_suffix(b"]")?)?,
         None => v4(host)?,
@@ -151,14 +151,46 @@ fn bare(text: &[u8]) -> Option<Ipv6Addr> {
     v4(text).or_else(|| v6(text))
 }
 
+/// Four numbers without leading zeros, which some read as octal. By hand, since it is asked several times for most
+/// requests.
 fn v4(text: &[u8]) -> Option<Ipv6Addr> {
-    let address: Ipv4Addr = std::str::from_utf8(text).ok()?.parse().ok()?;
-    Some(address.to_ipv6_mapped())
+    let (mut address, mut octet, mut digits, mut dots) = (0_u32, 0_u32, 0_u32, 0_u32);
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' => {
+                if digits == 1 && octet == 0 {
+                    return None;
+                }
+                octet = octet * 10 + u32::from(byte & 15);
+                digits += 1;
+                if octet > 255 {
+                    return None;
+                }
+            }
+            b'.' if digits > 0 && dots < 3 => {
+                address = address << 8 | octet;
+                (octet, digits, dots) = (0, 0, dots + 1);
+            }
+            _ => return None,
+        }
+    }
+    (dots == 3 && digits > 0).then(|| Ipv4Addr::from_bits(address << 8 | octet).to_ipv6_mapped())
 }
 
 fn v6(text: &[u8]) -> Option<Ipv6Addr> {
     let address = text.split(|&byte| byte == b'%').next()?;
     std::str::from_utf8(address).ok()?.parse().ok()
+}
+
+/// A number of one to `digits_max` digits.
+fn decimal(text: &[u8], digits_max: usize) -> Option<u32> {
+    if text.is_empty() || text.len() > digits_max {
+        return None;
+    }
+    text.iter().try_fold(0_u32, |number, &byte| {
+        let digit = byte.is_ascii_digit().then(|| byte.saturating_sub(b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(u32::from(digit)))
+    })
 }
 
 fn is_ipv4(address: Ipv6Addr) -> bool {

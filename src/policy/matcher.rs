@@ -305,6 +305,9 @@ impl Matcher {
         random: u64,
         reader: &mut Reader<'_>,
     ) -> Option<usize> {
+        if candidates.is_empty() {
+            return None;
+        }
         self.index.narrow(candidates, accepted, reader);
         candidates.iter().find(|&rule| self.index.holds(rule, random, reader))
     }

@@ -58,36 +58,38 @@ pub(crate) fn normal_len(path: &[u8]) -> Option<usize> {
     if path == b"*" {
         return Some(1);
     }
-    let mut rest = path.strip_prefix(b"/")?;
-    // Where the walk is inside its segment: only `.` and `..` so far, or something else.
-    let mut dots = 0_usize;
-    let mut other = false;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
+    // Where the segment at hand begins.
+    let mut start = 1_usize;
+    if path.first() != Some(&b'/') {
+        return None;
+    }
+    for (at, &byte) in path.iter().enumerate().skip(1) {
+        if is_plain(byte) {
+            continue;
+        }
         match byte {
-            b'/' if !other => return None,
-            b'/' => (dots, other) = (0, false),
-            b'.' if !other => {
-                dots = dots.saturating_add(1);
-                other = dots > 2;
-            }
+            b'/' if is_dots(path.get(start..at)?) => return None,
+            b'/' => start = at.saturating_add(1),
             b'%' => {
-                let value = triplet(tail)?;
-                if is_plain(value) || tail.iter().take(2).any(u8::is_ascii_lowercase) {
+                let digits = path.get(at.saturating_add(1)..)?;
+                if is_plain(triplet(digits)?) || digits.iter().take(2).any(u8::is_ascii_lowercase) {
                     return None;
                 }
-                other = true;
             }
-            byte if is_plain(byte) => other = true,
             _ => return None,
         }
     }
-    match (other, dots) {
-        (true, _) => Some(path.len()),
+    match path.get(start..)? {
         // Nothing after the last slash.
-        (false, 0) => Some(path.len().saturating_sub(1).max(1)),
-        (false, _) => None,
+        [] => Some(start.saturating_sub(1).max(1)),
+        last if is_dots(last) => None,
+        _ => Some(path.len()),
     }
+}
+
+/// Whether a segment is not one in normal form: empty, `.` or `..`.
+fn is_dots(segment: &[u8]) -> bool {
+    matches!(segment, [] | [b'.'] | [b'.', b'.'])
 }
 
 /// Appends the normal form of any path, without query, to `out`.
@@ -166,6 +168,25 @@ fn digit(value: u8) -> u8 {
 
 /// `pchar` of RFC 3986 without `;`: what stands in a segment for itself.
 fn is_plain(byte: u8) -> bool {
+    PLAIN.get(usize::from(byte)) == Some(&true)
+}
+
+/// [`is_plain`] as a table: it is asked for every byte of every path.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while let Some(next) = byte.checked_add(1) {
+        // Only ASCII is plain, so 255 may be left out.
+        #[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
+        {
+            table[byte as usize] = stands_for_itself(byte);
+        }
+        byte = next;
+    }
+    table
+};
+
+const fn stands_for_itself(byte: u8) -> bool {
     matches!(byte,
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~'
         | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'=' | b':' | b'@')

@@ -37,6 +37,10 @@ impl Bits {
         self.words.resize(bound.div_ceil(64), 0);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
     pub(super) fn intersects(&self, other: &Bits) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
