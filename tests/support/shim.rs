@@ -1,1 +1,168 @@
 //! The shim, as a process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::client::{Client, get};
+use crate::envoy::Metrics;
+use crate::redis::free_port;
+
+/// Token of the admin functions of every shim started here.
+pub const ADMIN_TOKEN: &str = "the-admin-token-of-tests";
+
+/// How long a shim may take to answer, or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The shim, as a process of its own; ended by its handle.
+#[derive(Debug)]
+pub struct Shim {
+    child: Child,
+    arguments: Vec<String>,
+    address: SocketAddr,
+    admin: SocketAddr,
+    folder: TempDir,
+}
+
+// === impl Shim ===
+
+impl Shim {
+    /// Starts one on this store and waits until it is alive; whether it is ready depends on the store.
+    pub fn start(store: &str) -> Shim {
+        Shim::with(store, &[])
+    }
+
+    /// Starts one with further arguments; a `--listen` among them wins over a free port.
+    pub fn with(store: &str, arguments: &[&str]) -> Shim {
+        let [address, admin] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
+        let mut all: Vec<String> =
+            ["serve", "--store", store, "--admin-token", ADMIN_TOKEN].map(Into::into).into();
+        all.extend(["--log-format", "json", "--admin-listen"].map(Into::into));
+        all.push(admin.to_string());
+        if !arguments.contains(&"--listen") {
+            all.extend(["--listen".into(), address.to_string()]);
+        }
+        all.extend(arguments.iter().map(|&argument| argument.into()));
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let child = spawn(&all, folder.path());
+        let mut shim = Shim { child, arguments: all, address, admin, folder };
+        shim.wait_alive();
+        shim
+    }
+
+    /// Where filters ask, unless `--listen` says otherwise.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where operators ask.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// A client of the filters' listener.
+    pub fn client(&self) -> Client {
+        Client::http1(self.address)
+    }
+
+    /// What it has logged so far, one JSON object a line.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// What it has counted so far.
+    pub fn metrics(&self) -> Metrics {
+        let (_, body) = get(self.admin, "/metrics").expect("the shim answers");
+        Metrics::parse(&body)
+    }
+
+    /// Whether it says that it is ready.
+    pub fn is_ready(&self) -> bool {
+        get(self.admin, "/readyz").is_some_and(|(status, _)| status == 200)
+    }
+
+    /// Waits until it is ready.
+    pub fn wait_ready(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_ready() {
+            assert!(Instant::now() < deadline, "the shim does not become ready:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Asks it to stop, as an orchestrator does.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill -TERM");
+    }
+
+    /// Waits for its end.
+    pub fn wait_end(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the shim does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        // Either it has ended already, or this ends it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again on the same ports.
+    pub fn start_again(&mut self) {
+        self.kill();
+        self.child = spawn(&self.arguments, self.folder.path());
+        self.wait_alive();
+    }
+
+    fn wait_alive(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while get(self.admin, "/healthz").is_none_or(|(status, _)| status != 200) {
+            let ended = self.child.try_wait().expect("the child is ours").is_some();
+            assert!(!ended, "the shim has ended:\n{}", self.log());
+            assert!(Instant::now() < deadline, "the shim does not answer:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Runs the binary to its end: for commands other than `serve`, and for faults that end it.
+pub fn run(arguments: &[&str]) -> Output {
+    Command::new(binary()).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn spawn(arguments: &[String], folder: &Path) -> Child {
+    let open = || {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
+        log.expect("a file for the log")
+    };
+    let child =
+        Command::new(binary()).args(arguments).stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
+    child.expect("the binary starts")
+}
+
+/// The shipped binary.
+fn binary() -> PathBuf {
+    let path = match std::env::var_os("SLUICEGATE_BIN") {
+        Some(path) => path.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/native/sluicegate"),
+    };
+    assert!(path.exists(), "{} is missing; build it: make build", path.display());
+    path
+}
