@@ -1,5 +1,6 @@
 //! `lua/take.lua` on a real Redis, compared answer by answer with the Rust store.
 #![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "cases/algorithms.rs"]
 mod cases;

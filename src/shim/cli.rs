@@ -100,19 +100,27 @@ pub struct Serve {
     pub log_level: String,
 }
 
+/// What `--store` takes.
+const STORE_HELP: &str = "\
+Where tokens are counted:
+  memory                                    in this process; for one shim, demos and tests
+  redis://[USER:PASSWORD@]HOST:PORT[/DB]    one Redis or Valkey
+  unix:///PATH                              the same, by its socket file
+  redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER[/DB]
+  redis+cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT
+rediss, rediss+sentinel and rediss+cluster speak TLS";
+
 /// The flags about the store.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// memory | redis://[USER:PASSWORD@]HOST:PORT[/DB] | rediss://... (TLS) | unix:///PATH |
-    /// redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER[/DB] | redis+cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT
-    /// (rediss+sentinel and rediss+cluster with TLS). Valkey speaks the same protocol.
+    /// Where tokens are counted.
     #[arg(
         long = "store",
         env = "SLUICEGATE_STORE",
         hide_env_values = true,
         value_name = "URL",
         default_value = "redis://127.0.0.1:6379",
-        verbatim_doc_comment
+        help = STORE_HELP
     )]
     pub url: String,
 

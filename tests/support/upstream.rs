@@ -46,7 +46,7 @@ struct App {
     gate: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     behaviour: Behaviour,
     held: bool,
@@ -214,21 +214,6 @@ impl App {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
-    }
-}
-
-// === impl State ===
-
-impl Default for State {
-    fn default() -> Self {
-        State {
-            behaviour: Behaviour::default(),
-            held: false,
-            seen: BTreeMap::new(),
-            last: None,
-            in_flight: 0,
-            peak: 0,
-        }
     }
 }
 
