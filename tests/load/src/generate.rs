@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Length, seconds.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// `default`, or class=path:share[:deadline_ms],...
+    /// `default`, or `class=path:share[:deadline_ms],...`
     #[arg(long, default_value = "default")]
     mix: Mix,
     /// What a client does at its deadline.
