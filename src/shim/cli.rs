@@ -1,5 +1,6 @@
 //! The command line: every flag, its environment variable, its default.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,38 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+
+    /// Say what a policy does with a request: its class, the limits it meets, and the keys it is counted under.
+    Explain(Explain),
+}
+
+/// `sluicegate explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// YAML or JSON.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Path of the request, with its query.
+    #[arg(default_value = "/", value_name = "PATH")]
+    pub path: String,
+
+    /// Method of the request.
+    #[arg(long, short = 'X', default_value = "GET", value_name = "METHOD")]
+    pub method: String,
+
+    /// A header of the request; `host: NAME` for its host. May be given more than once.
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = header)]
+    pub headers: Vec<(String, String)>,
+
+    /// Address that Envoy sees; proxies in front of it are in the header x-forwarded-for.
+    #[arg(long, default_value = "192.0.2.1", value_name = "IP")]
+    pub address: IpAddr,
+
+    /// An attribute that Envoy has, such as a verified claim:
+    /// metadata/filter_metadata/envoy.filters.http.jwt_authn/jwt_payload/sub=alice. May be given more than once.
+    #[arg(long = "property", value_name = "STEP/STEP=VALUE", value_parser = property)]
+    pub properties: Vec<(String, String)>,
 }
 
 /// `sluicegate serve`.
@@ -217,6 +250,24 @@ fn octal(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
         _ => Err(format!("`{text}` is no mode: expected three octal digits, like 660")),
+    }
+}
+
+/// Reads a header like `x-api-key: alice`.
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        }
+        _ => Err(format!("`{text}` is no header: expected NAME: VALUE")),
+    }
+}
+
+/// Reads an attribute like `xds/route_name=web`.
+fn property(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.is_empty() => Ok((path.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is no attribute: expected STEP/STEP=VALUE")),
     }
 }
 

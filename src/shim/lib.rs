@@ -8,7 +8,7 @@
 //! - [`store`], [`script`]: where tokens are counted: in memory, in Redis, behind Sentinel, in a Cluster
 //! - [`overrides`], [`admin`]: what operators ask
 //! - [`metrics`], [`histogram`], [`log`]: what is seen of it
-//! - [`document`], [`check`]: policies in files
+//! - [`document`], [`check`], [`explain`]: policies in files
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,9 @@ pub mod admin;
 pub mod bounds;
 pub mod check;
 pub mod cli;
+mod describe;
 pub mod document;
+pub mod explain;
 pub mod histogram;
 pub mod listener;
 pub mod log;

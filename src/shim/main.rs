@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -7,7 +8,7 @@ use clap::error::ErrorKind;
 use sluicegate_shim::cli::{Cli, Command, Serve};
 use sluicegate_shim::listener::Listeners;
 use sluicegate_shim::settings::Settings;
-use sluicegate_shim::{check, log, server};
+use sluicegate_shim::{check, explain, log, server};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The command line or a file is wrong (`EX_USAGE`).
@@ -30,13 +31,14 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(args) => serve(&args),
-        Command::Check { files } => {
-            match check::run(&files, &mut std::io::stdout(), &mut std::io::stderr()) {
-                Ok(code) => ExitCode::from(code),
-                Err(_) => ExitCode::FAILURE,
-            }
-        }
+        Command::Check { files } => told(check::run(&files, &mut io::stdout(), &mut io::stderr())),
+        Command::Explain(args) => told(explain::run(&args, &mut io::stdout(), &mut io::stderr())),
     }
+}
+
+/// The exit code of a command that writes; nobody is left to read why writing failed.
+fn told(result: io::Result<u8>) -> ExitCode {
+    result.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn serve(args: &Serve) -> ExitCode {

@@ -231,3 +231,31 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("late"), "{answer}");
     assert_eq!(shim.metrics().sum("sluicegate_shim_in_flight", &[]), 0.0);
 }
+
+#[test]
+fn explain_tells_the_key_that_the_admin_calls_want() {
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/envoy/policy.yaml");
+    let explain = |more: &[&str]| {
+        let output = run(&[&["explain", policy], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let alice = explain(&["/search?q=1", "-H", "X-Api-Key: alice"]);
+    assert!(alice.starts_with("class: normal\n"), "{alice}");
+    let limits: Vec<_> = alice.lines().filter(|line| line.starts_with("  key: default/")).collect();
+    assert_eq!(limits.len(), 2, "per-caller and search: {alice}");
+    assert!(!alice.contains("alice"), "keys are digests: {alice}");
+    let bearer = explain(&["/search", "-H", "x-api-key: bob"]);
+    assert!(limits.iter().all(|key| !bearer.contains(*key)), "another client: {bearer}");
+    assert!(explain(&["/healthz"]).contains("exempt"));
+    assert!(explain(&["/login", "--address", "2001:db8::1"]).starts_with("class: critical\n"));
+    for wrong in [&["--header", "x"], &["--property", "x"], &["--address", "x"]] {
+        assert_eq!(
+            run(&[&["explain", policy, "/"], &wrong[..]].concat()).status.code(),
+            Some(64),
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(run(&["explain", "/nowhere"]).status.code(), Some(66));
+}
