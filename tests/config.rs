@@ -15,6 +15,9 @@ mod files;
 #[path = "config/manual.rs"]
 mod manual;
 #[cfg(not(target_arch = "wasm32"))]
+#[path = "config/operations.rs"]
+mod operations;
+#[cfg(not(target_arch = "wasm32"))]
 #[path = "config/random.rs"]
 mod random;
 
