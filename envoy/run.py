@@ -29,6 +29,8 @@ PORTS = {
 # Loaded here, since a child between fork and exec must not load anything.
 LIBC = ctypes.CDLL(None)
 START_SECONDS = 30
+# A Redis that is not ours may be away; the demo then shows what happens without it.
+STORE_SECONDS = 2
 STOP_SECONDS = 12
 LINES_A_SECOND = 8
 
@@ -207,7 +209,7 @@ def start_redis(chain: Chain) -> tuple[str, str]:
     """The shim's store, and what to tell about it."""
     url = os.environ.get("REDIS_URL")
     if url:
-        return url, "Redis at REDIS_URL"
+        return url, "the Redis at REDIS_URL"
     binary = shutil.which("redis-server")
     if not binary:
         return "memory", "the shim's own memory (no redis-server on this machine, and REDIS_URL is not set)"
@@ -245,6 +247,14 @@ def start(chain: Chain) -> str:
     chain.wait("the sample upstream", answers(f"http://{local['UPSTREAM_PORT']}/healthz"))
     chain.wait("the shim", answers(f"http://{local['SHIM_ADMIN_PORT']}/healthz"))
 
+    is_ready = answers(f"http://{local['SHIM_ADMIN_PORT']}/readyz")
+    deadline = time.monotonic() + STORE_SECONDS
+    while not is_ready() and time.monotonic() < deadline:
+        chain.check()
+        time.sleep(0.05)
+    if not is_ready():
+        store += ",\nwhich does not answer: until it does, each limit's when_unavailable decides"
+
     envoy = ["-c", str(envoy_config(chain)), "--concurrency", "2", "--use-dynamic-base-id", "--drain-time-s", "1"]
     logs = ["--log-level", "warning", "--component-log-level", "wasm:info", "--log-format", "%l %v"]
     chain.start("envoy", [str(ROOT / "target" / "tools" / "envoy"), *envoy, *logs])
@@ -265,7 +275,7 @@ Try, in another terminal:
 
   curl -i localhost:{gateway}/hello -H 'x-api-key: alice'
       200, and RateLimit fields that say what is left: 100 at once, one more each second
-  curl -sZ --parallel-max 50 -o /dev/null -w '%{{http_code}}\\n' -H 'x-api-key: bob' 'localhost:{gateway}/hello?[1-150]' | sort | uniq -c
+  curl -sZ --parallel-max 10 -o /dev/null -w '%{{http_code}}\\n' -H 'x-api-key: bob' 'localhost:{gateway}/hello?[1-150]' | sort | uniq -c
       about 100 times 200, the rest 429: bob has used up his own, alice has not
   curl -i localhost:{gateway}/login
       200 five times, then 429 with a Retry-After that works, whatever the key: it counts the address
