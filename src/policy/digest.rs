@@ -23,8 +23,8 @@ const DOMAIN: &[u8] = b"sluicegate key 1\0";
 /// Bits of a digest that are kept, as base64url characters: 128 bits are 22.
 const DIGEST_LEN: usize = 22;
 
-/// `<tag>.<digest>`, the longest wire key.
-const WIRE_LEN_MAX: usize = wire::TAG_LEN + 1 + DIGEST_LEN;
+/// Tag and digest, the longest wire key.
+const WIRE_LEN_MAX: usize = wire::TAG_LEN + DIGEST_LEN;
 
 /// A key inside this VM, for maps; another VM or another start gives another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ pub struct Fingerprints {
     hasher: SipHasher13,
 }
 
-/// A key on the wire and in Redis: base64url without padding, 22 characters, or 29 for a key of several parts.
+/// A key on the wire and in Redis: base64url without padding, 22 characters, or 28 for a key of several parts.
 ///
 /// The first [`wire::TAG_LEN`] characters choose the Redis slot. They are those of the key's first part alone, so
 /// limits that share their first identity share a slot.
@@ -91,7 +91,7 @@ impl WireKey {
         std::str::from_utf8(self.text.get(..usize::from(self.len)).unwrap_or_default()).unwrap_or_default()
     }
 
-    fn from_parts(parts: [&[u8]; 3]) -> WireKey {
+    fn from_parts(parts: [&[u8]; 2]) -> WireKey {
         let mut key = WireKey { text: [0; WIRE_LEN_MAX], len: 0 };
         for (place, &byte) in key.text.iter_mut().zip(parts.into_iter().flatten()) {
             *place = byte;
@@ -120,10 +120,10 @@ impl Digester {
     pub fn wire_key(&self, encoding: &[u8], first: Option<&[u8]>) -> WireKey {
         let whole = base64url(self.digest(encoding));
         match first {
-            None => WireKey::from_parts([&whole, &[], &[]]),
+            None => WireKey::from_parts([&whole, &[]]),
             Some(first) => {
                 let tag = base64url(self.digest(first));
-                WireKey::from_parts([tag.get(..wire::TAG_LEN).unwrap_or_default(), b".", &whole])
+                WireKey::from_parts([tag.get(..wire::TAG_LEN).unwrap_or_default(), &whole])
             }
         }
     }
