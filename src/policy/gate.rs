@@ -161,6 +161,7 @@ impl Gate {
             class = Class::Normal;
         }
         let mut stream = Stream::new(class, random);
+        stream.deadline_us = self.deadline_us(request, now_us);
         if let Err(shed) = self.saturate(request, &mut stream, now_us) {
             stream.hear(request);
             return self.shed(stream, shed.reason, shed.retry_after_s.into(), now_us);

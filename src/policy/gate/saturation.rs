@@ -10,6 +10,12 @@ use crate::response;
 use crate::verdict::ShedReason;
 
 impl Gate {
+    /// When the caller stops waiting.
+    pub(super) fn deadline_us(&self, request: &dyn Request, now_us: u64) -> Option<u64> {
+        let default_us = self.policy.overload.as_ref().and_then(|overload| overload.default_deadline_us);
+        remaining_us(request).or(default_us).map(|us| now_us.saturating_add(us))
+    }
+
     /// Asks saturation control about a request, and notes the place it gets.
     pub(super) fn saturate(
         &mut self,
@@ -20,8 +26,6 @@ impl Gate {
         let (Some(control), Some(overload)) = (&mut self.saturation, &self.policy.overload) else {
             return Ok(());
         };
-        let remaining_us = remaining_us(request).or(overload.default_deadline_us);
-        stream.deadline_us = remaining_us.map(|us| now_us.saturating_add(us));
         let cluster = match overload.upstreams.len() {
             1 => None,
             _ => request.property(&["xds", "cluster_name"]),
@@ -41,7 +45,7 @@ impl Gate {
             class: stream.class,
             tenant: tenant.map_or(0, |fingerprint| fingerprint.0 as u64),
             weight: weight.map_or(1, |tier| tier.weight),
-            remaining_us,
+            remaining_us: stream.deadline_us.map(|deadline_us| deadline_us.saturating_sub(now_us)),
             attempt: number(request, "x-envoy-attempt-count")
                 .and_then(|n| u32::try_from(n).ok())
                 .unwrap_or(1),
