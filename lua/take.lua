@@ -19,7 +19,7 @@
 -- Values. Big-endian, so that they compare as they read; the first byte names the algorithm:
 --   b  used 4, frac 6, at_us 7                  (token bucket, leaky bucket)
 --   f  count 4, end_us 7                        (fixed window)
---   s  before 4, count 4, end_us 7              (sliding window)
+--   s  before 4, count 4, end_us 7, last_us 7   (sliding window)
 --   l  total 2, then for each instant: at_us 7, tokens 2   (sliding log)
 -- Concurrency is a sorted set of slots by expiry, under a key of its own.
 -- A value of another kind or length counts as none. A state that is as good as new is deleted, every other has an
@@ -214,24 +214,24 @@ function fixed.pack(state)
   return pack('>BI4I7', 102, state.count, state.finish)
 end
 
--- Sliding window: state before, count, finish; limit size, per.
+-- Sliding window: state before, count, finish, last; limit size, per.
 
 function sliding.load(state, raw, limit)
-  local before, count, finish = 0, 0, 0
-  if raw and #raw == 16 and byte(raw) == 115 then
+  local before, count, finish, last = 0, 0, 0, 0
+  if raw and #raw == 23 and byte(raw) == 115 then
     local _
-    _, before, count, finish = unpack_at('>BI4I4I7', raw)
+    _, before, count, finish, last = unpack_at('>BI4I4I7I7', raw)
   end
   local per = limit[3]
-  if (before == 0 and count == 0) or finish + per <= now then
-    before, count, finish = 0, 0, aligned_end(per)
+  if (before == 0 and count == 0) or last + per <= now then
+    before, count, finish, last = 0, 0, aligned_end(per), now
   elseif finish <= now then
     before, count, finish = count, 0, finish + per
-  elseif now + per < finish then
-    finish = now + per
+  elseif now + per < finish or now < last then
+    finish, last = min(finish, now + per), min(last, now)
     state.dirty = true
   end
-  state.before, state.count, state.finish = before, count, finish
+  state.before, state.count, state.finish, state.last = before, count, finish, last
 end
 
 function sliding.used(state, limit)
@@ -246,7 +246,16 @@ function sliding.room(state, limit)
   return max(limit[2] - sliding.used(state, limit), 0)
 end
 
-sliding.take, sliding.refund = fixed.take, fixed.refund
+function sliding.take(state, _, n)
+  state.count, state.last = state.count + n, now
+end
+
+sliding.refund = fixed.refund
+
+-- Time until what was taken last is over: nothing counts for longer than the window.
+local function sliding_left(state, limit)
+  return max(state.last + limit[3] - now, 0)
+end
 
 function sliding.wait(state, limit, most)
   if sliding.used(state, limit) <= most then
@@ -257,18 +266,18 @@ function sliding.wait(state, limit, most)
     before, count, finish = count, 0, finish + limit[3]
   end
   local overlap = muldiv(limit[3], most - count, before)
-  return max(finish - overlap - now, 0)
+  return min(max(finish - overlap - now, 0), sliding_left(state, limit))
 end
 
 function sliding.reset(state, limit)
   if state.count > 0 then
-    return state.finish + limit[3] - now
+    return sliding_left(state, limit)
   end
-  return state.before > 0 and state.finish - now or 0
+  return state.before > 0 and min(sliding_left(state, limit), max(state.finish - now, 0)) or 0
 end
 
 function sliding.pack(state)
-  return pack('>BI4I4I7', 115, state.before, state.count, state.finish)
+  return pack('>BI4I4I7I7', 115, state.before, state.count, state.finish, state.last)
 end
 
 -- Sliding log: state total, entries (nine bytes each, oldest first); limit size, per.

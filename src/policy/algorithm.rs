@@ -145,7 +145,7 @@ impl State {
             State::Empty => {}
             State::Bucket(meter) => meter.add(n),
             State::Fixed(fixed) => fixed.add(n),
-            State::Sliding(sliding) => sliding.add(n),
+            State::Sliding(sliding) => sliding.add(n, now_us),
             State::Log(log) => log.add(n, now_us),
             State::Places(places) => {
                 if let Algorithm::Concurrency(numbers) = algorithm {

@@ -253,33 +253,50 @@ pub(crate) fn cases() -> Vec<Case> {
             name: "sliding window: the previous one counts by its overlap, rounded up",
             limits: vec![("a", sliding_window(10, 10 * S))],
             steps: vec![
-                at(0, take(8), allow(8, 2, 20 * S)),
-                // 2.5 s into the next: 8 x 7.5 / 10 = 6 count.
-                at(12_500 * MS, take(0), allow(0, 4, 7_500 * MS)),
-                at(12_500 * MS, take(4), allow(4, 0, 17_500 * MS)),
+                at(9 * S, take(8), allow(8, 2, 10 * S)),
+                // 2.5 s into the next: 8 x 7.5 / 10 = 6 count; all is over ten seconds after the take.
+                at(12_500 * MS, take(0), allow(0, 4, 6_500 * MS)),
+                at(12_500 * MS, take(4), allow(4, 0, 10 * S)),
                 // One more when 8 x left / 10 <= 5, that is, 6.25 s before the end: in 1.25 s.
-                at(12_500 * MS, take(1), deny(0, 17_500 * MS, 1_250 * MS)),
-                at(13_750 * MS - 1, take(1), deny(0, 16_250 * MS + 1, 1)),
-                at(13_750 * MS, take(1), allow(1, 0, 16_250 * MS)),
-                // Ten need the window after the next: 5 used now, so until 30 s.
-                at(13_750 * MS, take(10), deny(0, 16_250 * MS, 16_250 * MS)),
+                at(12_500 * MS, take(1), deny(0, 10 * S, 1_250 * MS)),
+                at(13_750 * MS - 1, take(1), deny(0, 8_750 * MS + 1, 1)),
+                at(13_750 * MS, take(1), allow(1, 0, 10 * S)),
+                // Ten need all of it to be over.
+                at(13_750 * MS, take(10), deny(0, 10 * S, 10 * S)),
                 // Six need 5 x left / 10 <= 4 in the next one: 8 s before its end at 30 s.
-                at(13_750 * MS, take(6), deny(0, 16_250 * MS, 8_250 * MS)),
-                at(22 * S, take(6), allow(6, 0, 18 * S)),
+                at(13_750 * MS, take(6), deny(0, 10 * S, 8_250 * MS)),
+                at(22 * S, take(6), allow(6, 0, 10 * S)),
+            ],
+        },
+        Case {
+            name: "sliding window: nothing counts for longer than the window",
+            limits: vec![("a", sliding_window(2, 10 * S))],
+            steps: vec![
+                // At the beginning of a window, where their share of the next would be greatest.
+                at(0, take(2), allow(2, 0, 10 * S)),
+                at(0, take(1), deny(0, 10 * S, 10 * S)),
+                at(10 * S - 1, take(1), deny(0, 1, 1)),
+                at(10 * S, take(2), allow(2, 0, 10 * S)),
+                at(20 * S, take(1), allow(1, 1, 10 * S)),
+                at(28 * S, take(1), allow(1, 0, 10 * S)),
+                // 2 x left / 10 <= 1 at 35 s, before what was taken last is over.
+                at(30 * S, take(1), deny(0, 8 * S, 5 * S)),
             ],
         },
         Case {
             name: "sliding window: steps of the clock keep both counts",
             limits: vec![("a", sliding_window(4, 10 * S))],
             steps: vec![
-                at(HOUR, take(2), allow(2, 2, 20 * S)),
-                at(HOUR + 15 * S, take(2), allow(2, 1, 15 * S)),
+                at(HOUR + 9 * S, take(2), allow(2, 2, 10 * S)),
+                at(HOUR + 15 * S, take(2), allow(2, 1, 10 * S)),
+                // A second back: what was taken last was taken now. Two more when the first window's two are over.
+                at(HOUR + 14 * S, take(2), deny(0, 10 * S, 6 * S)),
                 // Back before the second window: it begins here, and the first one counts in full. One more when
                 // 2 x left / 10 <= 1.
-                at(HOUR + 9 * S, take(1), deny(0, 20 * S, 5 * S)),
+                at(HOUR + 9 * S, take(1), deny(0, 10 * S, 5 * S)),
                 // An hour back, the same.
-                at(0, take(1), deny(0, 20 * S, 5 * S)),
-                at(5 * S, take(1), allow(1, 0, 15 * S)),
+                at(0, take(1), deny(0, 10 * S, 5 * S)),
+                at(5 * S, take(1), allow(1, 0, 10 * S)),
             ],
         },
         Case {
@@ -370,7 +387,7 @@ pub(crate) fn cases() -> Vec<Case> {
             steps: vec![
                 at(0, ask(0, 1), allow(1, 0, HOUR)),
                 at(0, ask(1, 1), allow(1, 0, HOUR)),
-                at(0, ask(2, 1), allow(1, 0, 2 * HOUR)),
+                at(0, ask(2, 1), allow(1, 0, HOUR)),
                 at(0, ask(3, 1), allow(1, 0, HOUR)),
                 at(0, ask(4, 1), allow(1, 0, HOUR)),
                 // Token bucket and leaky bucket are one meter: usage stays.
