@@ -14,9 +14,11 @@ fn every_counter_is_in_the_manual() {
     for name in names {
         let parts: Vec<&str> = name.split('.').collect();
         let told = match parts.as_slice() {
-            ["sluicegate", "class", class, outcome, reason @ ..] => {
-                [[*class, outcome].as_slice(), reason].concat().iter().map(|word| format!("`{word}`")).collect()
-            }
+            ["sluicegate", "class", class, outcome, reason @ ..] => [[*class, outcome].as_slice(), reason]
+                .concat()
+                .iter()
+                .map(|word| format!("`{word}`"))
+                .collect(),
             ["sluicegate", "limit", _, event] => vec![format!("`{event}`")],
             ["sluicegate", group, counter] => vec![format!("`{group}_{counter}`")],
             _ => panic!("a counter of an unknown kind: {name}"),

@@ -95,8 +95,22 @@ impl Shim {
 
     /// Asks it to stop, as an orchestrator does.
     pub fn terminate(&self) {
-        let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -TERM");
+        self.signal("-TERM");
+    }
+
+    /// Stops it from running while its connections stay open, as a stalled machine would.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it run on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
     /// Waits for its end.

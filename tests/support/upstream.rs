@@ -20,6 +20,9 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 /// An HTTP/1.1 and HTTP/2 server on a port of its own, in a thread of its own. `/healthz` answers at once and is
 /// counted like any path.
+///
+/// A request may say how it wants to be answered, so that tests can share a server: `reply-status: 401`,
+/// `reply-after-ms: 50`, `reply-with: name=value`.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
@@ -51,6 +54,8 @@ struct State {
     behaviour: Behaviour,
     held: bool,
     seen: BTreeMap<String, usize>,
+    /// Paths in order of arrival.
+    arrivals: Vec<String>,
     last: Option<(String, HeaderMap)>,
     in_flight: usize,
     peak: usize,
@@ -105,6 +110,12 @@ impl Upstream {
         self.app.lock().seen.values().sum()
     }
 
+    /// The paths that have arrived and begin with this, queries included, in order.
+    pub fn arrivals(&self, prefix: &str) -> Vec<String> {
+        let state = self.app.lock();
+        state.arrivals.iter().filter(|path| path.starts_with(prefix)).cloned().collect()
+    }
+
     /// Requests that have arrived and are not answered yet.
     pub fn in_flight(&self) -> usize {
         self.app.lock().in_flight
@@ -154,6 +165,23 @@ impl Drop for Upstream {
 
 // === impl Behaviour ===
 
+impl Behaviour {
+    /// Follows what a request wants.
+    fn obey(&mut self, request: &HeaderMap) {
+        let texts = |name: &str| request.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        for status in texts("reply-status") {
+            self.status = status.parse().unwrap();
+        }
+        for ms in texts("reply-after-ms") {
+            self.delay = Duration::from_millis(ms.parse().unwrap());
+        }
+        for field in texts("reply-with") {
+            let (name, value) = field.split_once('=').unwrap();
+            self.headers.push((name.into(), value.into()));
+        }
+    }
+}
+
 impl Default for Behaviour {
     fn default() -> Self {
         Behaviour { delay: Duration::ZERO, status: 200, headers: Vec::new() }
@@ -169,19 +197,21 @@ impl App {
         {
             let mut state = self.lock();
             *state.seen.entry(path.clone()).or_default() += 1;
+            state.arrivals.push(path.clone());
             state.last = Some((path, request.headers().clone()));
             state.in_flight += 1;
             state.peak = state.peak.max(state.in_flight);
         }
         let visit = Visit(self);
+        let mut behaviour = self.lock().behaviour.clone();
+        behaviour.obey(request.headers());
         if !is_health {
-            self.wait().await;
+            self.wait(behaviour.delay).await;
         }
         // The body is read to its end, so that the connection can be used again.
         let _ = request.into_body().collect().await;
         drop(visit);
 
-        let behaviour = self.lock().behaviour.clone();
         let mut response = Response::new(Full::from("from the upstream\n"));
         if !is_health {
             *response.status_mut() = StatusCode::from_u16(behaviour.status).unwrap();
@@ -193,12 +223,11 @@ impl App {
         response
     }
 
-    async fn wait(&self) {
+    async fn wait(&self, delay: Duration) {
         let _turn = match &self.turns {
             Some(turns) => Some(turns.acquire().await.unwrap()),
             None => None,
         };
-        let delay = self.lock().behaviour.delay;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }

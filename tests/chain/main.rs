@@ -1,0 +1,15 @@
+//! The whole chain: a real Envoy with the shipped filter, the shim, a real Redis, an upstream that counts.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and reads the clock"
+)]
+
+mod exact;
+mod matching;
+mod rig;
+mod shared;
