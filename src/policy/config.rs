@@ -29,8 +29,9 @@ use self::value::Value;
 use self::words::{alternatives, is_name, quoted};
 use crate::identity::IdentityId;
 use crate::limit::{Enforce, Limit};
+use crate::mode::Mode;
 use crate::node::{self, Node, NodeError};
-use crate::policy::{Mode, Policy};
+use crate::policy::Policy;
 
 /// The version of the grammar that a document has to name.
 const VERSION: u64 = 1;

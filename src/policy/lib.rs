@@ -6,7 +6,7 @@
 //! Modules, in reading order:
 //!
 //! - [`policy`]: the whole configuration, validated: what every other module reads
-//! - [`limit`], [`identity`], [`pattern`], [`class`]: its parts
+//! - [`limit`], [`identity`], [`pattern`], [`class`], [`mode`]: its parts
 //! - [`node`], [`config`]: from a document to a policy, every fault reported
 //! - [`request`]: what a decision may know about a request
 //! - [`path`], [`matcher`]: which limits a request meets
@@ -35,6 +35,7 @@ pub mod identity;
 pub mod lease;
 pub mod limit;
 pub mod matcher;
+pub mod mode;
 pub mod node;
 pub mod overload;
 pub mod path;

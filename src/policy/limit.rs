@@ -1,8 +1,8 @@
 //! One named rule: whom it counts, what it matches, how much, and what happens when no decision can be had.
 
 use crate::identity::IdentityId;
+use crate::mode::Mode;
 use crate::pattern::Pattern;
-use crate::policy::Mode;
 
 /// A rule of the policy.
 #[derive(Clone, Debug, PartialEq)]

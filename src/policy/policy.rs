@@ -3,6 +3,7 @@
 use crate::class::Class;
 use crate::identity::{Identity, IdentityId, Source};
 use crate::limit::{Algorithm, Limit};
+use crate::mode::Mode;
 use crate::pattern::Pattern;
 
 /// Everything a filter needs to decide. Built by [`crate::config`] only, so its invariants hold.
@@ -60,17 +61,6 @@ pub struct Shim {
     pub waiting_max: usize,
     /// Batches under way at once in one worker, 1 to 8; 2 by default.
     pub in_flight_max: usize,
-}
-
-/// Whether refusals are carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Refusals are carried out.
-    Enforce,
-    /// Refusals are counted as `would_limit` or `would_shed`, the request passes.
-    Shadow,
-    /// Refusals are carried out for this share of requests, hundredths of a percent, 1 to 9,999.
-    Percent(u32),
 }
 
 /// Changes of limits for some identities.

@@ -1,7 +1,7 @@
 //! A policy's numbers in words, for the commands that show them.
 
 use sluicegate_policy::limit::{Algorithm, Enforce, WhenUnavailable};
-use sluicegate_policy::policy::Mode;
+use sluicegate_policy::mode::Mode;
 
 /// How much a limit admits.
 pub(crate) fn amount(algorithm: &Algorithm) -> String {

@@ -9,8 +9,9 @@ use sluicegate_policy::limit::{
     Algorithm, Cost, Enforce, Limit, Rate, TokenBucket, WhenMissing, WhenUnavailable,
 };
 use sluicegate_policy::matcher::{Key, Matcher, Scratch};
+use sluicegate_policy::mode::Mode;
 use sluicegate_policy::pattern::{PathPattern, Pattern, Segment};
-use sluicegate_policy::policy::{Body, Mode, Policy, Responses, Tiers};
+use sluicegate_policy::policy::{Body, Policy, Responses, Tiers};
 use sluicegate_policy::request::Request;
 
 /// A request, and what was read of it.

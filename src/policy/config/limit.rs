@@ -9,9 +9,9 @@ use super::value::Value;
 use super::words::{found, group};
 use crate::identity::IdentityId;
 use crate::limit::{Algorithm, ChargeWhen, Cost, Enforce, Limit, WhenMissing, WhenUnavailable};
+use crate::mode::Mode;
 use crate::node::Node;
 use crate::pattern::Pattern;
-use crate::policy::Mode;
 
 /// Most tokens anywhere: burst, limit, cost.
 pub(super) const TOKENS_MAX: u64 = 1_000_000_000;

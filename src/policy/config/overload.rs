@@ -5,8 +5,9 @@ use super::pattern::pattern;
 use super::source::header_name;
 use super::value::Value;
 use crate::class::Class;
+use crate::mode::Mode;
 use crate::pattern::Pattern;
-use crate::policy::{ClassRule, Law, Mode, Overload, Upstream};
+use crate::policy::{ClassRule, Law, Overload, Upstream};
 
 /// Most class rules, and most exempt patterns.
 const RULES_MAX: usize = 1_000;

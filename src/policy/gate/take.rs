@@ -10,7 +10,7 @@ use crate::gate::{Gate, Step};
 use crate::lease::Spend;
 use crate::limit::{Algorithm, Cost, Enforce, Limit};
 use crate::matcher::{Key, Met, drawn};
-use crate::policy::Mode;
+use crate::mode::Mode;
 use crate::request::Request;
 use crate::verdict::{ShedReason, Standing};
 use crate::wire::{self, WireLimit};

@@ -12,7 +12,8 @@ use super::station::{Bounds, Station};
 use super::stats;
 use super::tally::Tally;
 use super::tenant;
-use crate::policy::{Law, Mode, Overload, Upstream};
+use crate::mode::Mode;
+use crate::policy::{Law, Overload, Upstream};
 
 /// Workers of one Envoy that can take part; more share the traffic without being seen.
 const SLOTS_MAX: usize = 128;

@@ -3,10 +3,11 @@
 use crate::scenario::Scenario;
 use crate::system::{Answer, Asked, End, Place, System};
 use sluicegate_policy::identity::IdentityId;
+use sluicegate_policy::mode::Mode;
 use sluicegate_policy::overload::arrival::{Arrival, Decision, Ending};
 use sluicegate_policy::overload::control::{Control, Event};
 use sluicegate_policy::overload::shared::{Shared, Version};
-use sluicegate_policy::policy::{Law, Mode, Overload, Upstream};
+use sluicegate_policy::policy::{Law, Overload, Upstream};
 use std::collections::HashMap;
 
 /// The filters of one Envoy.
