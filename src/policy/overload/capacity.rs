@@ -5,40 +5,62 @@
 
 use super::average::{Average, gain};
 
+/// Time constant while busy, seconds.
 const BUSY_S: f64 = 1.0;
+/// Time constant of what raises the figure otherwise, seconds.
 const RAISE_S: f64 = 0.5;
+/// Time constant by which a change is noticed, seconds; longer where so few answers come that chance would move it.
+const RECENT_S: f64 = 0.25;
+const RECENT_ANSWERS: f64 = 60.0;
+/// An upstream that was busy for this long has shown its capacity, seconds.
+const TESTED_S: f64 = 0.25;
+/// A recent average that is higher by this is no chance.
 const CHANCE: f64 = 1.15;
 
 /// An estimate of the capacity.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Capacity {
-    busy: Average,
+    value: Average,
+    calm: Average,
     recent: Average,
-    busy_ticks: u32,
+    busy_s: f64,
 }
 
 impl Capacity {
     pub(super) fn from_value(value: f64) -> Capacity {
-        Capacity { busy: Average::from_value(value), ..Capacity::default() }
+        let known = Average::from_value(value);
+        Capacity { value: known, calm: known, recent: known, busy_s: BUSY_S }
     }
 
     /// Takes in the requests finished a second during one tick.
     pub(super) fn update(&mut self, ended: f64, busy: bool, elapsed_s: f64) {
-        self.recent.add(ended, gain(elapsed_s, RAISE_S));
-        self.busy_ticks = if busy { self.busy_ticks + 1 } else { 0 };
-        let busy = 2 <= self.busy_ticks;
+        self.calm.add(ended, gain(elapsed_s, RAISE_S));
+        let recent_s = RECENT_S.max(RECENT_ANSWERS / self.value().max(1.0)).min(2.0);
+        self.recent.add(ended, gain(elapsed_s, recent_s));
         if busy {
-            self.busy.add(ended, gain(elapsed_s, BUSY_S));
+            self.busy_s += elapsed_s;
+            // A mean over what was seen so far, then a running one.
+            self.value.add(ended, elapsed_s / self.busy_s.min(BUSY_S).max(elapsed_s));
         }
-        // What was finished can be finished. A busy average is trusted before a recent one that is a little higher.
-        let trusted = if busy { CHANCE * self.busy.value() } else { self.busy.value() };
-        if trusted < self.recent.value() {
-            self.busy = Average::from_value(self.recent.value());
+        // What was finished can be finished.
+        let proven = if busy { self.recent.value() / CHANCE } else { self.calm.value() };
+        if self.value() < proven {
+            self.value = Average::from_value(if busy { self.recent.value() } else { proven });
         }
     }
 
     /// Requests a second; 0 when nothing has finished yet.
     pub(super) fn value(&self) -> f64 {
-        self.busy.value()
+        self.value.value()
+    }
+
+    /// The throughput of the last moments, requests a second.
+    pub(super) fn recent(&self) -> f64 {
+        self.recent.value()
+    }
+
+    /// The upstream has been busy, so the figure is its capacity and not just the most it was asked for.
+    pub(super) fn tested(&self) -> bool {
+        TESTED_S <= self.busy_s
     }
 }

@@ -1,4 +1,4 @@
-//! Latency mode: a concurrency limit learnt from the time that answers take.
+//! Latency mode: a limit on requests in flight learnt from the time that answers take.
 //!
 //! Where no connection bound makes the queue visible (HTTP/2, Istio's defaults), it hides in the upstream and shows
 //! as delay beyond the time service takes without a queue, the *base*. By Little's law the mean time of requests is
@@ -7,30 +7,54 @@
 //!
 //! - **Calm**: a cap holds, wide enough to be out of the way: never below what was proven harmless, doubled while
 //!   requests are refused without delay to show for it (slow start).
-//! - **Armed**, once the delay passes the target: additive increase while the delay is below it, multiplicative
-//!   decrease while above, never below what the throughput and the base need.
-//! - **Probe**: from time to time while armed the limit dips by a quarter. If throughput holds, there was a queue,
-//!   and the base is no more than the time seen in the dip. If it falls, there was none, and the time seen *is* the
-//!   base. So a base learnt in a cold overload, or before the service slowed down, is corrected under load.
+//! - **Armed**, once the delay passes the target: the limit is what the capacity keeps busy for the base and the
+//!   target delay, capacity x (base + target). It needs no search: a limit above the knee shows the capacity at once, and
+//!   one below it grows by the target's part with each look, since the throughput that it lets through grows with it.
+//! - **Test**: what the base is cannot be seen while there is always a queue. So when it is in doubt, and seldom when it
+//!   is not, the limit dips to half of the knee for a moment. If throughput falls with it, there was no queue left, and
+//!   the time seen *is* the base. If it holds, the base is no more than the time seen, and the next dip starts from there.
+//! - **Change**: when throughput falls at the same limit, the upstream has become slower or smaller. Cutting the limit
+//!   would cost throughput if it is slower; keeping it costs little time if it is smaller. So the base is taken to have
+//!   grown, and tested later.
 
 use super::average::{Average, gain};
+use super::capacity::Capacity;
 
 /// The cap before anything is known, requests in flight.
 pub(super) const INITIAL_CAP: f64 = 32.0;
 const CAP_MAX: f64 = 1e6;
 /// Throughput must have grown by this after the cap was doubled, or it is not doubled again.
 const GROWTH: f64 = 1.3;
-/// A dip lasts until this many answers are in, within these bounds, seconds.
-const PROBE_ANSWERS: f64 = 400.0;
-const PROBE_S: std::ops::Range<f64> = 0.2..2.0;
-const PROBE_DEPTH: f64 = 0.75;
-/// While the base may be a queue: deeper dips, decided by fewer answers.
-const DOUBT_ANSWERS: f64 = 150.0;
-const DOUBT_DEPTH: f64 = 0.6;
-/// A dip that costs more throughput than this went below the knee.
-const LOSS: f64 = 0.12;
-/// Between dips when the base is confirmed, seconds.
-const PROBE_EVERY_S: f64 = 5.0;
+/// The target delay as a part of the base, where that is more than the configured one.
+const TARGET: f64 = 0.75;
+/// From arming to the earliest test, seconds: the limit must have been full.
+const RISE_S: f64 = 0.3;
+/// From arming to the first test of a base that was learnt in calm, and between tests, seconds.
+const FIRST_TEST_S: f64 = 30.0;
+const TEST_EVERY_S: f64 = 60.0;
+/// How deep a test dips, as a part of what should keep the upstream busy. A deep dip is short: what it costs grows with
+/// its depth, what it tells with the square.
+const DIP: f64 = 0.5;
+/// What a dip is compared with is measured until this many answers are in, within these bounds, seconds.
+const BEFORE_ANSWERS: f64 = 300.0;
+const BEFORE_S: std::ops::Range<f64> = 0.2..2.0;
+/// A dip ends when one verdict is this much more likely than the other (logarithm), within these bounds, seconds.
+const SURE: f64 = 4.0;
+const DIP_S: std::ops::Range<f64> = 0.1..2.0;
+/// Requests in flight must have fallen to less than this part of what should keep the upstream busy, or nothing was
+/// tried.
+const TRIED: f64 = 0.85;
+/// A base grows no more than this at once.
+const SLOWER: f64 = 4.0;
+/// From a change to the test of the base, seconds.
+const CHANGED_TEST_S: f64 = 10.0;
+/// Throughput below this part of the capacity, with the limit full, is a change of the upstream.
+const CHANGED: f64 = 0.75;
+/// For so long, seconds; and then still below this when measured in full.
+const CHANGED_S: f64 = 0.25;
+const CHANGED_SURELY: f64 = 0.85;
+/// A base from so many answers without delay is sure.
+const CONFIRMED_BY: f64 = 200.0;
 
 /// What one tick showed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,45 +85,34 @@ pub(super) struct Delay {
     cap: f64,
     limit: f64,
     armed: bool,
-    peak: f64,
+    armed_s: f64,
+    capacity: Capacity,
     trail: Average,
+    in_flight: Average,
     window: Sample,
     calm_s: f64,
+    flat: f64,
+    /// The capacity as it is counted on: chance does not move it, a change does.
+    vouched: f64,
+    vouched_s: f64,
+    fallen_s: f64,
+    changed: Option<Sample>,
     excess_us: f64,
-    floored: Floored,
     doubled_at: f64,
-    steady: Steady,
-    probe: Option<Probe>,
-    since_probe_s: f64,
+    test: Option<Test>,
+    next_test_s: f64,
 }
 
-/// Recent throughput and requests in flight, the reference of a probe.
+/// A test of the base under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Steady {
-    ended: Average,
-    in_flight: Average,
-}
-
-/// How long the limit has been at its least, and the shortest mean time seen meanwhile.
-#[derive(Clone, Copy, Debug)]
-struct Floored {
-    seconds: f64,
-    least_us: f64,
-}
-
-impl Default for Floored {
-    fn default() -> Floored {
-        Floored { seconds: 0.0, least_us: f64::MAX }
-    }
-}
-
-/// A dip under way.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
+struct Test {
+    /// What was seen before the dip; the limit is held meanwhile.
+    before: Sample,
+    /// The dip.
     limit: f64,
-    ended: f64,
-    in_flight: f64,
+    /// Its first moments, in which what was let in before ends, seconds.
     settle_s: f64,
+    /// What was seen in it.
     seen: Sample,
 }
 
@@ -114,27 +127,32 @@ impl Delay {
             cap: cap.clamp(INITIAL_CAP, CAP_MAX),
             limit: INITIAL_CAP,
             armed: false,
-            peak: 0.0,
+            armed_s: 0.0,
+            capacity: Capacity::default(),
             trail: Average::default(),
+            in_flight: Average::default(),
             window: Sample::default(),
             calm_s: 0.0,
+            flat: 0.0,
+            vouched: 0.0,
+            vouched_s: 0.0,
+            fallen_s: 0.0,
+            changed: None,
             excess_us: 0.0,
-            floored: Floored::default(),
             doubled_at: 0.0,
-            steady: Steady::default(),
-            probe: None,
-            since_probe_s: 0.0,
+            test: None,
+            next_test_s: 0.0,
         }
     }
 
-    /// Goes on where an earlier leader was: armed at this limit, with this throughput.
-    pub(super) fn resume(&mut self, limit: f64, ended: f64) {
+    /// Goes on where an earlier leader was: armed at this limit, with this capacity.
+    pub(super) fn resume(&mut self, limit: f64, capacity: f64) {
         self.armed = true;
         self.confirmed = true;
         self.limit = limit;
-        self.peak = ended;
-        self.steady.ended = Average::from_value(ended);
-        self.steady.in_flight = Average::from_value(limit);
+        self.next_test_s = TEST_EVERY_S;
+        self.capacity = Capacity::from_value(capacity);
+        self.in_flight = Average::from_value(limit);
     }
 
     /// Limiting; otherwise only the cap holds.
@@ -144,7 +162,7 @@ impl Delay {
 
     /// The limit while armed, dips included.
     pub(super) fn limit(&self) -> f64 {
-        self.probe.map_or(self.limit, |probe| probe.limit)
+        self.test.filter(Test::dips).map_or(self.limit, |test| test.limit)
     }
 
     /// The limit without dips: what the most important class may count on.
@@ -162,39 +180,47 @@ impl Delay {
         self.base_us.value()
     }
 
-    /// Requests in flight that the throughput needs: the bandwidth-delay product.
+    /// Requests a second that the upstream finishes when busy.
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    /// Requests in flight that keep the upstream busy: the bandwidth-delay product.
     pub(super) fn product(&self) -> f64 {
-        self.peak * (self.base_us() + self.trail.value()) / 1e6
+        self.vouched * (self.base_us() + self.trail.value()) / 1e6
     }
 
     /// Delay beyond the base in the last window, in units of its target.
     pub(super) fn excess(&self) -> f64 {
-        self.excess_us / self.delay_target_us()
+        self.excess_us / self.target_us()
     }
 
-    fn delay_target_us(&self) -> f64 {
-        self.target_us.max(0.75 * self.base_us()).max(1.0)
+    fn target_us(&self) -> f64 {
+        self.target_us.max(TARGET * self.base_us()).max(1.0)
     }
 
-    fn queue(&self) -> f64 {
-        (self.peak * self.delay_target_us() / 1e6).max(self.queue_least)
+    /// The right limit by what is known.
+    fn aim(&self) -> f64 {
+        self.product() + (self.vouched * self.target_us() / 1e6).max(self.queue_least)
     }
 
     /// Takes in a tick; decides once enough answers are in.
     pub(super) fn update(&mut self, sample: &Sample, queue_least: f64) {
         self.queue_least = queue_least;
-        self.since_probe_s += sample.elapsed_s;
-        self.steady.ended.add(sample.ended, gain(sample.elapsed_s, 0.5));
-        self.steady.in_flight.add(sample.in_flight, gain(sample.elapsed_s, 0.5));
-        // A capacity that was there is believed in through a lull of a minute. Under pressure the throughput is the
-        // capacity, but slower than the base is corrected, lest a limit too low prove itself right.
-        let memory_s = if self.armed && sample.blocked { 3.0 } else { 60.0 };
-        let ended = self.steady.ended.value();
-        self.peak = (self.peak + gain(sample.elapsed_s, memory_s) * (ended - self.peak)).max(ended);
-        self.window.add(sample);
-        if self.probe.is_some() {
-            self.advance_probe(sample);
+        self.in_flight.add(sample.in_flight, gain(sample.elapsed_s, 0.5));
+        let bound = if self.armed { self.limit } else { self.cap };
+        let busy = sample.blocked && 0.85 * bound <= sample.in_flight;
+        if !self.test.is_some_and(|test| test.dips()) {
+            self.capacity.update(sample.ended, busy, sample.elapsed_s);
         }
+        self.window.add(sample);
+        if self.armed {
+            self.armed_s += sample.elapsed_s;
+            self.next_test_s -= sample.elapsed_s;
+            self.advance_test(sample);
+            self.advance_change(sample);
+        }
+        self.vouch(sample.elapsed_s);
         let enough = 50.0 <= self.window.answered
             || (1.0 <= self.window.elapsed_s && 10.0 <= self.window.answered)
             || (0.3 <= self.window.elapsed_s && self.window.answered < 1.0 && 1.0 <= sample.in_flight);
@@ -205,34 +231,45 @@ impl Delay {
             self.window = Sample::default();
             self.disarm_when_calm(sample, 2.0);
         }
+        if self.armed && self.test.is_none() && self.changed.is_none() {
+            self.limit = self.aim();
+        }
+    }
+
+    fn vouch(&mut self, elapsed_s: f64) {
+        let capacity = self.capacity.value();
+        if 1.15 * self.vouched < capacity {
+            self.vouched = capacity;
+            self.vouched_s = 0.0;
+            return;
+        }
+        self.vouched_s += elapsed_s;
+        let constant = if self.vouched < capacity { 2.0 } else { self.vouched_s.min(60.0) };
+        self.vouched += (elapsed_s / constant).min(1.0) * (capacity - self.vouched);
     }
 
     fn decide(&mut self, window: &Sample) {
-        let mean_us = window.waited_us.max(0.0) / window.answered.max(1.0);
+        let mean_us = window.mean_us();
         self.trail.add(window.trailed_us / window.answered.max(1.0), 0.1);
-        let base_us = match self.base_us.known() {
-            Some(base_us) => base_us,
-            None if window.answered < 1.0 => return,
-            None => {
-                // The first window holds the ramp up to the cap, which says nothing about throughput.
+        let Some(base_us) = self.base_us.known() else {
+            if 1.0 <= window.answered {
                 self.base_us.add(mean_us, 1.0);
-                return;
             }
+            return;
         };
         self.excess_us = (mean_us - base_us).max(0.0);
-        let ratio = self.excess();
-        self.learn_base(mean_us, ratio, window);
-        if self.armed { self.steer(mean_us, ratio, window) } else { self.watch(ratio, window) }
+        self.learn_base(mean_us, window);
+        if self.armed { self.steer(window) } else { self.watch(window) }
     }
 
-    fn learn_base(&mut self, mean_us: f64, ratio: f64, window: &Sample) {
+    fn learn_base(&mut self, mean_us: f64, window: &Sample) {
         if window.answered < 1.0 {
             return;
         }
-        if !window.blocked && ratio < 0.5 {
-            let easy = window.fits && self.steady.in_flight.value() < 0.7 * self.cap;
-            self.base_us.add(mean_us, if easy { 0.1 } else { 0.03 });
-            self.confirmed |= easy && 1.0 <= self.calm_s;
+        if !window.blocked && self.excess() < 0.5 {
+            self.base_us.add(mean_us, if window.fits { 0.1 } else { 0.03 });
+            self.flat += window.answered;
+            self.confirmed |= CONFIRMED_BY <= self.flat;
         } else if mean_us < self.base_us() {
             // There is no time shorter than without a queue.
             self.base_us.add(mean_us, if self.confirmed { 0.2 } else { 0.5 });
@@ -241,25 +278,21 @@ impl Delay {
 
     /// Calm: arms when the delay passes the target, or when doubling the cap brought no more throughput: then the base is
     /// a queue already.
-    fn watch(&mut self, ratio: f64, window: &Sample) {
+    fn watch(&mut self, window: &Sample) {
         self.calm_s += window.elapsed_s;
-        let in_vain = window.blocked && window.ended / window.elapsed_s <= GROWTH * self.doubled_at;
-        if 1.0 < ratio || in_vain {
-            self.confirmed &= !in_vain;
+        let ended = window.ended / window.elapsed_s;
+        let in_vain = !self.confirmed && window.blocked && ended <= GROWTH * self.doubled_at;
+        if 1.0 < self.excess() || in_vain {
             self.doubled_at = 0.0;
             self.armed = true;
+            self.armed_s = 0.0;
             self.calm_s = 0.0;
-            let target = self.product() + self.queue();
-            self.limit = if in_vain { 0.5 * self.cap } else { 1.25 * target };
-            self.cap = self.cap.min(2.0 * target).max(INITIAL_CAP);
-            // Whatever was learnt in the first moments may be a queue.
-            self.since_probe_s = if self.confirmed { 0.0 } else { PROBE_EVERY_S };
+            self.next_test_s = if self.confirmed { FIRST_TEST_S } else { 0.0 };
+            self.cap = self.cap.min(2.0 * self.aim()).max(INITIAL_CAP);
             return;
         }
-        let proven = 2.0 * self.steady.in_flight.value();
-        let ended = window.ended / window.elapsed_s;
         if !window.blocked {
-            self.cap = self.cap.max(proven);
+            self.cap = self.cap.max(2.0 * self.in_flight.value());
             self.doubled_at = 0.0;
         } else {
             self.cap *= 2.0;
@@ -268,114 +301,130 @@ impl Delay {
         self.cap = self.cap.min(CAP_MAX);
     }
 
-    /// Armed: additive increase, multiplicative decrease.
-    fn steer(&mut self, mean_us: f64, ratio: f64, window: &Sample) {
-        let needed = self.product() + self.queue_least;
-        let target = self.product() + self.queue();
-        if 1.0 < ratio {
-            let factor = (1.0 - 0.2 * (ratio - 1.0)).max(0.7);
-            self.limit = (self.limit * factor).max(needed);
-            self.suspect(mean_us, needed, window.elapsed_s);
-        } else if window.blocked || 0.8 * self.limit < self.steady.in_flight.value() {
-            self.limit = (self.limit + (0.05 * self.limit).max(1.0)).min(4.0 * target);
+    fn steer(&mut self, window: &Sample) {
+        let full = 0.85 * self.limit <= window.in_flight / window.elapsed_s;
+        let fallen = self.capacity.recent() < CHANGED * self.vouched;
+        let changed = window.blocked && full && fallen && self.test.is_none();
+        self.fallen_s = if changed { self.fallen_s + window.elapsed_s } else { 0.0 };
+        if CHANGED_S <= self.fallen_s && self.changed.is_none() {
+            self.changed = Some(Sample::default());
         }
-        let patience_s = if self.confirmed { PROBE_EVERY_S } else { 0.2 };
-        if self.probe.is_none() && window.blocked && patience_s <= self.since_probe_s {
-            self.start_probe(None);
+        if self.test.is_none() && window.blocked && self.next_test_s <= 0.0 && RISE_S <= self.armed_s {
+            self.test = Some(Test::default());
         }
-        let dwell_s = if window.fits { 0.3 } else { 2.0 };
-        if ratio <= 1.0 {
-            self.disarm_when_calm(window, dwell_s);
+        if self.excess() <= 1.0 {
+            self.disarm_when_calm(window, if window.fits { 0.3 } else { 2.0 });
         } else {
             self.calm_s = 0.0;
         }
     }
 
-    /// At the least limit the delay is still there: so few cannot queue that long, the service itself has slowed down.
-    /// The base follows the shortest time seen since, not the last, or it would run after the queue it lets in.
-    fn suspect(&mut self, mean_us: f64, needed: f64, elapsed_s: f64) {
-        if needed < self.limit {
-            self.floored = Floored::default();
+    /// The upstream has changed: once its new throughput is known, the base is taken to have grown by as much.
+    fn advance_change(&mut self, sample: &Sample) {
+        let Some(seen) = &mut self.changed else { return };
+        seen.add(sample);
+        if !seen.suffices() {
             return;
         }
-        self.floored.seconds += elapsed_s;
-        self.floored.least_us = self.floored.least_us.min(mean_us);
-        if 0.5 <= self.floored.seconds && self.base_us() < self.floored.least_us {
-            self.base_us.add(self.floored.least_us, 0.1);
-            self.since_probe_s = self.since_probe_s.max(PROBE_EVERY_S - 1.0);
+        let ended = seen.ended / seen.elapsed_s;
+        self.changed = None;
+        self.fallen_s = 0.0;
+        if ended < CHANGED_SURELY * self.vouched {
+            let slower = (self.vouched / ended.max(1e-3)).min(SLOWER);
+            self.base_us = Average::from_value(self.base_us() * slower);
+            self.learn_capacity(ended);
+            self.confirmed = false;
+            self.flat = 0.0;
+            self.next_test_s = CHANGED_TEST_S;
         }
     }
 
+    fn learn_capacity(&mut self, ended: f64) {
+        self.capacity = Capacity::from_value(ended);
+        self.vouched = ended;
+        self.vouched_s = 1.0;
+    }
+
     fn disarm_when_calm(&mut self, window: &Sample, dwell_s: f64) {
-        let idle = !window.blocked && self.steady.in_flight.value() < 0.8 * self.limit;
+        let idle = !window.blocked && self.in_flight.value() < 0.8 * self.limit;
         self.calm_s = if window.fits || idle { self.calm_s + window.elapsed_s } else { 0.0 };
         if dwell_s <= self.calm_s {
             self.armed = false;
-            self.probe = None;
+            self.test = None;
+            self.changed = None;
             self.cap = self.cap.max(1.5 * self.limit);
         }
     }
 
-    fn start_probe(&mut self, reference: Option<Probe>) {
-        let in_flight = self.steady.in_flight.value().min(self.limit);
-        let depth = if self.confirmed { PROBE_DEPTH } else { DOUBT_DEPTH };
-        let limit = reference.map_or(in_flight, |before| before.limit) * depth;
-        self.since_probe_s = 0.0;
-        self.probe = Some(Probe {
-            limit: limit.max(2.0),
-            ended: reference.map_or(self.steady.ended.value(), |before| before.ended),
-            in_flight: reference.map_or(in_flight, |before| before.in_flight),
-            settle_s: (3.0 * self.base_us() / 1e6).clamp(0.1, 1.0),
-            seen: Sample::default(),
-        });
-    }
-
-    fn advance_probe(&mut self, sample: &Sample) {
-        let enough = if self.confirmed { PROBE_ANSWERS } else { DOUBT_ANSWERS };
-        let Some(probe) = &mut self.probe else { return };
-        if 0.0 < probe.settle_s {
-            probe.settle_s -= sample.elapsed_s;
-            return;
-        }
-        probe.seen.add(sample);
-        let probe = *probe;
-        let seen = probe.seen;
-        let over =
-            PROBE_S.end <= seen.elapsed_s || (PROBE_S.start <= seen.elapsed_s && enough <= seen.answered);
-        if over {
-            self.probe = None;
-            self.since_probe_s = 0.0;
-            if 10.0 <= seen.answered {
-                self.conclude(&probe);
+    fn advance_test(&mut self, sample: &Sample) {
+        let Some(test) = &mut self.test else { return };
+        if !test.dips() {
+            test.before.add(sample);
+            if test.before.suffices() {
+                let before = test.before;
+                self.dip(before);
+            }
+        } else if 0.0 < test.settle_s {
+            test.settle_s -= sample.elapsed_s;
+        } else {
+            test.seen.add(sample);
+            let test = *test;
+            let left = self.left(&test);
+            let over = DIP_S.end <= test.seen.elapsed_s;
+            if over || (DIP_S.start <= test.seen.elapsed_s && SURE <= test.evidence(left).abs()) {
+                self.test = None;
+                self.conclude(&test, left);
             }
         }
     }
 
-    fn conclude(&mut self, probe: &Probe) {
-        let seen = probe.seen;
-        let mean_us = seen.waited_us.max(0.0) / seen.answered;
-        let depth = 1.0 - (seen.in_flight / seen.elapsed_s) / probe.in_flight.max(1.0);
-        let loss = 1.0 - (seen.ended / seen.elapsed_s) / probe.ended.max(1.0);
-        if depth < LOSS {
-            // The load fell away by itself: nothing was tried.
+    /// Requests in flight during the dip, as a part of what should keep the upstream busy.
+    fn left(&self, test: &Test) -> f64 {
+        test.seen.in_flight / test.seen.elapsed_s / self.product().max(1e-3)
+    }
+
+    /// Starts the dip of a test.
+    fn dip(&mut self, before: Sample) {
+        if !self.confirmed {
+            self.learn_capacity(before.ended / before.elapsed_s);
+        }
+        self.test = Some(Test {
+            before,
+            limit: (DIP * self.product()).max(1.0),
+            settle_s: (2.0 * self.base_us() / 1e6).clamp(0.1, 1.0),
+            seen: Sample::default(),
+        });
+    }
+
+    fn conclude(&mut self, test: &Test, left: f64) {
+        let (before, seen) = (test.before, test.seen);
+        self.next_test_s = TEST_EVERY_S;
+        if before.answered < 10.0 || TRIED < left || seen.answered < 5.0 {
+            // Nothing comes back, or the load fell away by itself: nothing was tried.
             return;
         }
-        if LOSS < loss {
+        let mean_us = seen.mean_us();
+        if 0.0 < test.evidence(left) {
             self.base_us = Average::from_value(mean_us);
             self.confirmed = true;
-            self.peak = self.peak.max(probe.ended);
-            self.limit = self.limit.max(self.product() + self.queue());
-            return;
+        } else {
+            self.confirmed = false;
+            self.base_us = Average::from_value(mean_us.min(self.base_us()));
+            self.dip(before);
         }
-        if mean_us < self.base_us() {
-            self.confirmed &= 0.8 * self.base_us() < mean_us;
-            self.base_us = Average::from_value(mean_us);
-        }
-        if !self.confirmed {
-            self.limit = probe.limit;
-            let ended = probe.ended.max(seen.ended / seen.elapsed_s);
-            self.start_probe(Some(Probe { ended, ..*probe }));
-        }
+    }
+}
+
+impl Test {
+    fn dips(&self) -> bool {
+        0.0 < self.limit
+    }
+
+    /// How much more likely (logarithm) so few answers are if throughput fell with the requests in flight to this part
+    /// than if it held, for answers that come at random.
+    fn evidence(&self, left: f64) -> f64 {
+        let held = self.before.ended / self.before.elapsed_s.max(1e-3) * self.seen.elapsed_s;
+        self.seen.ended * left.clamp(0.05, 1.0).ln() + held * (1.0 - left).max(0.0)
     }
 }
 
@@ -390,5 +439,15 @@ impl Sample {
         self.trailed_us += other.trailed_us;
         self.blocked |= other.blocked;
         self.fits = other.fits;
+    }
+
+    fn mean_us(&self) -> f64 {
+        self.waited_us.max(0.0) / self.answered.max(1.0)
+    }
+
+    /// Enough to compare it with another.
+    fn suffices(&self) -> bool {
+        BEFORE_S.end <= self.elapsed_s
+            || (BEFORE_S.start <= self.elapsed_s && BEFORE_ANSWERS <= self.answered)
     }
 }

@@ -80,20 +80,20 @@ impl Estimator {
         self.demand.update(&flow.offered, elapsed_s);
         let shed: f64 = flow.shed.iter().sum();
         let pool = self.pool_bound();
-        let full = self.delay.armed() && 0.9 * self.delay.limit() <= flow.in_flight;
-        let busy = if pool.is_some() { reading.busy } else { full && 0.0 < shed };
-        self.capacity.update(flow.ended, busy, elapsed_s);
-        let capacity = self.capacity.value();
         let demand = self.demand.total();
-
+        self.capacity.update(flow.ended, reading.busy, elapsed_s);
+        let known = if pool.is_some() { &self.capacity } else { self.delay.capacity() };
+        let fits = demand < 0.9 * known.value();
         let queue_least = (2.0 * flow.workers as f64).max(4.0);
+        self.update_delay(flow, pool, fits, queue_least);
+        let known = if pool.is_some() { &self.capacity } else { self.delay.capacity() };
+        let (capacity, tested) = (known.value(), known.tested());
         let queue = (capacity * self.target_us / 1e6).max(queue_least);
-        self.update_delay(flow, pool, demand < 0.9 * capacity, queue_least);
         let pressure = Pressure { queue, shed: shed / elapsed_s.max(1e-3), capacity, demand };
         self.knee.engage(&pressure, pool.is_some() && 0.0 < shed, elapsed_s);
 
         let offered = self.demand.by_class();
-        let thinning = thin(&offered, capacity);
+        let thinning = thin(&offered, if tested { capacity } else { 0.0 });
         let mut guidance = Guidance {
             polled_us: self.polled_us,
             select: thinning.select,

@@ -20,7 +20,13 @@ const PRESSED: [[f64; CLASSES]; CLASSES] = [
 ];
 /// Latency mode, in units of the limit; the critical class is bounded by the hard bound unless it is what overloads.
 const RELAXED_FACTORS: [f64; CLASSES] = [2.2, 1.5, 1.35, 1.2, 1.1];
-const PRESSED_FACTORS: [f64; CLASSES] = [2.2, 1.2, 1.0, 0.9, 0.8];
+const PRESSED_FACTORS: [[f64; CLASSES]; CLASSES] = [
+    [1.15, 0.9, 0.8, 0.8, 0.8],
+    [2.2, 1.05, 0.9, 0.8, 0.8],
+    [2.2, 1.2, 1.05, 0.9, 0.8],
+    [2.2, 1.3, 1.15, 1.05, 0.9],
+    [2.2, 1.4, 1.25, 1.15, 1.05],
+];
 /// While not engaged: the bound that holds until the leader has looked.
 const HARD: [f64; CLASSES] = [12.0, 4.5, 4.0, 3.5, 3.0];
 const HARD_FACTORS: [f64; CLASSES] = [2.5, 1.1, 1.0, 1.0, 1.0];
@@ -34,9 +40,9 @@ pub(super) fn pool(limit: f64, queue: f64, marginal: Option<usize>) -> [f64; CLA
 /// Thresholds in latency mode: multiples of the limit. `level` is the limit without dips and `cap` the bound while calm:
 /// what was let in below the cap is still there when the limit falls, and is no reason to refuse critical requests.
 pub(super) fn latency(limit: f64, level: f64, cap: f64, marginal: Option<usize>) -> [f64; CLASSES] {
-    let factors = if marginal.is_some() { PRESSED_FACTORS } else { RELAXED_FACTORS };
+    let factors = marginal.and_then(|class| PRESSED_FACTORS.get(class)).unwrap_or(&RELAXED_FACTORS);
     let mut thresholds = factors.map(|factor| limit * factor);
-    let ([critical, ..], [relative, ..], [hard, ..]) = (&mut thresholds, factors, HARD_FACTORS);
+    let ([critical, ..], [relative, ..], [hard, ..]) = (&mut thresholds, *factors, HARD_FACTORS);
     *critical = level * relative;
     if marginal != Some(0) {
         *critical = critical.max(cap * hard);

@@ -1,5 +1,6 @@
 //! What came of a simulation.
 
+use crate::system::Belief;
 use serde::Serialize;
 
 /// Everything that was counted, by the phase in which an attempt was sent.
@@ -24,8 +25,8 @@ pub struct PhaseOutcome {
     pub seconds: f64,
     /// First attempts over the nominal capacity.
     pub load: f64,
-    /// Service times were multiplied by this.
-    pub slowdown: f64,
+    /// What the upstream could do in it over the nominal capacity.
+    pub capacity: f64,
     /// By class, critical first.
     pub classes: [ClassOutcome; 5],
     /// Good answers by tenant: asked, served, of the class `normal`.
@@ -69,6 +70,8 @@ pub struct Moment {
     pub shed_upper: u32,
     /// Requests in flight.
     pub in_flight: u32,
+    /// What the controller believes.
+    pub belief: Belief,
 }
 
 impl PhaseOutcome {
@@ -76,7 +79,7 @@ impl PhaseOutcome {
     pub fn goodput(&self, capacity: f64, service_us: f64) -> f64 {
         let ok: u64 = self.classes.iter().map(|class| class.ok).sum();
         let drawn = if self.draws == 0 { 1.0 } else { self.drawn_us / self.draws as f64 / service_us };
-        ok as f64 / (capacity * self.seconds) * drawn
+        ok as f64 / (capacity * self.capacity * self.seconds) * drawn
     }
 
     /// Share of a class that was answered in time.
@@ -135,11 +138,11 @@ impl Outcome {
 
     /// Seconds into a phase until the next second brings nine tenths of the capacity.
     pub fn onset_s(&self, phase: usize) -> Option<f64> {
-        let PhaseOutcome { start_s, seconds, slowdown, .. } = self.phases[phase];
+        let PhaseOutcome { start_s, seconds, capacity, .. } = self.phases[phase];
         let steps = ((seconds - 1.0) * 10.0).max(0.0) as usize;
         (0..=steps).map(|step| step as f64 / 10.0).find(|after| {
             let ok: u32 = self.window(start_s + after, start_s + after + 1.0).map(|moment| moment.ok).sum();
-            0.9 * self.capacity / slowdown <= f64::from(ok)
+            0.9 * self.capacity * capacity <= f64::from(ok)
         })
     }
 

@@ -80,6 +80,8 @@ pub struct Phase {
     pub load: f64,
     /// Service times are multiplied by this.
     pub slowdown: f64,
+    /// Share of the servers that work.
+    pub servers: f64,
 }
 
 /// What clients do when they are shed.
@@ -145,6 +147,6 @@ impl Scenario {
 impl Phase {
     /// A stretch with service as it should be.
     pub fn new(seconds: f64, load: f64) -> Phase {
-        Phase { seconds, load, slowdown: 1.0 }
+        Phase { seconds, load, slowdown: 1.0, servers: 1.0 }
     }
 }

@@ -1,12 +1,13 @@
 //! Ours: the product's own code, one `Control` for each VM, a map for shared data.
 
 use crate::scenario::Scenario;
-use crate::system::{Answer, Asked, End, Place, System};
+use crate::system::{Answer, Asked, Belief, End, Place, System};
 use sluicegate_policy::identity::IdentityId;
 use sluicegate_policy::mode::Mode;
 use sluicegate_policy::overload::arrival::{Arrival, Decision, Ending};
 use sluicegate_policy::overload::control::{Control, Event};
 use sluicegate_policy::overload::shared::{Shared, Version};
+use sluicegate_policy::overload::snapshot::Snapshot;
 use sluicegate_policy::policy::{Law, Overload, Upstream};
 use std::collections::HashMap;
 
@@ -126,6 +127,20 @@ impl System for Sluicegate {
 
     fn in_flight(&self) -> u64 {
         self.controls.iter().map(Control::in_flight).sum()
+    }
+
+    fn belief(&self) -> Belief {
+        let snapshots = self.shared.values.values();
+        let snapshot = snapshots.filter_map(|(bytes, _)| Snapshot::decode(bytes)).next();
+        let Some(guidance) = snapshot.and_then(|snapshot| snapshot.entries.into_iter().next()) else {
+            return Belief::default();
+        };
+        Belief {
+            limit: guidance.limit,
+            base_ms: guidance.base_us / 1e3,
+            capacity: guidance.capacity,
+            engaged: guidance.engaged,
+        }
     }
 }
 

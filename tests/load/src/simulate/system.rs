@@ -1,5 +1,6 @@
 //! Who decides about requests.
 
+use serde::Serialize;
 use sluicegate_policy::class::Class;
 use sluicegate_policy::overload::arrival::Ticket;
 
@@ -52,6 +53,19 @@ pub enum End {
     Abandoned,
 }
 
+/// What a controller believes.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Belief {
+    /// Requests in flight it lets the upstream work on; 0 when it has no limit.
+    pub limit: f64,
+    /// Service time without a queue, milliseconds; 0 when it does not care.
+    pub base_ms: f64,
+    /// Requests a second the upstream can finish; 0 when it does not care.
+    pub capacity: f64,
+    /// Lower classes give way.
+    pub engaged: bool,
+}
+
 /// Something that decides.
 pub trait System {
     /// Decides about a request.
@@ -74,4 +88,9 @@ pub trait System {
 
     /// Requests in flight by its own count, to find leaks.
     fn in_flight(&self) -> u64;
+
+    /// What it believes now.
+    fn belief(&self) -> Belief {
+        Belief::default()
+    }
 }

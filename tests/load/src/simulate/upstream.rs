@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 /// The service.
 #[derive(Debug)]
 pub struct Upstream {
-    idle: usize,
+    servers: usize,
+    busy: usize,
     queue: VecDeque<usize>,
     mean_us: f64,
     scatter: Scatter,
@@ -21,28 +22,33 @@ pub struct Upstream {
 impl Upstream {
     /// All servers idle.
     pub fn new(servers: usize, mean_us: f64, scatter: Scatter) -> Upstream {
-        Upstream { idle: servers, queue: VecDeque::new(), mean_us, scatter, slowdown: 1.0 }
+        Upstream { servers, busy: 0, queue: VecDeque::new(), mean_us, scatter, slowdown: 1.0 }
     }
 
     /// A request arrives; its service time if it is begun at once, microseconds.
     pub fn arrive(&mut self, request: usize, random: &mut StdRng) -> Option<u64> {
-        if self.idle == 0 {
+        if self.servers <= self.busy {
             self.queue.push_back(request);
             return None;
         }
-        self.idle -= 1;
+        self.busy += 1;
         Some(self.draw(random))
     }
 
     /// A server is done; the request it begins next and its service time.
     pub fn finish(&mut self, random: &mut StdRng) -> Option<(usize, u64)> {
-        match self.queue.pop_front() {
-            Some(next) => Some((next, self.draw(random))),
-            None => {
-                self.idle += 1;
-                None
-            }
+        self.busy -= 1;
+        if self.servers <= self.busy {
+            return None;
         }
+        let next = self.queue.pop_front()?;
+        self.busy += 1;
+        Some((next, self.draw(random)))
+    }
+
+    /// Changes the number of servers; those removed finish what they began. Servers that are added take what arrives.
+    pub fn resize(&mut self, servers: usize) {
+        self.servers = servers;
     }
 
     fn draw(&self, random: &mut StdRng) -> u64 {

@@ -3,7 +3,7 @@
 use crate::baseline::{Baseline, Breaker, Gradient, Nothing, Threshold};
 use crate::outcome::{Moment, Outcome, PhaseOutcome};
 use crate::pool::Pools;
-use crate::scenario::{Controller, Polls, Retry, Scenario};
+use crate::scenario::{Controller, Phase, Polls, Retry, Scenario};
 use crate::sluicegate::Sluicegate;
 use crate::system::{Answer, Asked, End, Place, System};
 use crate::upstream::Upstream;
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
                 start_s,
                 seconds: phase.seconds,
                 load: phase.load,
-                slowdown: phase.slowdown,
+                capacity: phase.servers / phase.slowdown,
                 tenants: vec![(0.0, 0.0); if scenario.elephant.is_some() { 1 + MICE as usize } else { 0 }],
                 ..PhaseOutcome::default()
             });
@@ -158,7 +158,9 @@ impl<'a> World<'a> {
         match event {
             Event::Phase(phase) => {
                 self.phase = phase;
-                self.upstream.slowdown = self.scenario.phases[phase].slowdown;
+                let Phase { slowdown, servers, .. } = self.scenario.phases[phase];
+                self.upstream.slowdown = slowdown;
+                self.upstream.resize(((self.scenario.servers as f64 * servers) as usize).max(1));
             }
             Event::Arrive => self.arrive(),
             Event::Return(request) => {
@@ -340,7 +342,10 @@ impl<'a> World<'a> {
         let drift_us = self.random.random_range(0..8_000);
         self.at(self.now_us + self.scenario.tick_us + drift_us, Event::Tick(vm));
         let in_flight = self.in_flight;
-        self.moment().in_flight = in_flight;
+        let belief = self.system.belief();
+        let moment = self.moment();
+        moment.in_flight = in_flight;
+        moment.belief = belief;
         if self.system.tick(vm, self.pools.pending(), self.now_us) {
             self.at(self.now_us + POLL_US, Event::Polled(vm));
         }
