@@ -37,6 +37,7 @@ pub mod limit;
 pub mod matcher;
 pub mod mode;
 pub mod node;
+mod order;
 pub mod overload;
 pub mod path;
 pub mod pattern;

@@ -7,6 +7,7 @@ use crate::identity::IdentityId;
 use crate::limit::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
+use crate::order::sort;
 use crate::policy::{Policy, TierChange, Tiers};
 use crate::resolve::attribute::{Attributes, Reader};
 use crate::resolve::{Place, Resolver, Value};
@@ -63,11 +64,11 @@ impl TierRules {
             }));
         }
         // Stable: of two entries for one value, the first in the configuration comes first and is kept.
-        members.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        sort(&mut members, |a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         members.dedup_by(|b, a| (a.0, &a.1) == (b.0, &b.1));
         let mut names: Vec<(Box<[u8]>, TierId)> =
             tiers.tiers.iter().zip(0..).map(|(tier, id)| (tier.name.as_bytes().into(), TierId(id))).collect();
-        names.sort();
+        sort(&mut names, |a, b| a.0.cmp(&b.0));
         let from = tiers.from.iter().map(|source| Place::new(source, attributes)).collect();
         TierRules { listed, members, names, from }
     }

@@ -3,6 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::node::Node;
+use crate::order::sort;
 
 /// The first four bytes of SHA-256 over the document, whatever its format and the order of its fields.
 pub(super) fn of(node: &Node) -> u32 {
@@ -28,7 +29,7 @@ fn feed(hash: &mut Sha256, node: &Node) {
         }
         Node::Map(fields) => {
             let mut fields: Vec<&(Box<str>, Node)> = fields.iter().collect();
-            fields.sort_by(|left, right| left.0.cmp(&right.0));
+            sort(&mut fields, |left, right| left.0.cmp(&right.0));
             hash.update(b"m");
             hash.update((fields.len() as u64).to_be_bytes());
             for (name, value) in fields {

@@ -1,7 +1,5 @@
 //! Changes of limits for some identities: `tiers` and `tier_from`.
 
-use std::collections::BTreeSet;
-
 use super::algorithm::{KINDS, algorithm, objection};
 use super::fields::Fields;
 use super::source::sources;
@@ -11,6 +9,7 @@ use super::words::{group, is_name, quoted};
 use crate::identity::IdentityId;
 use crate::limit::{Algorithm, Limit};
 use crate::node::Node;
+use crate::order::sort;
 use crate::policy::{Tier, TierChange, Tiers};
 
 /// Most tiers in a policy.
@@ -116,7 +115,7 @@ fn replaced(value: &Value<'_>, scope: Scope<'_>) -> Option<Vec<(usize, Algorithm
         })
         .collect();
     let mut replaced: Vec<(usize, Algorithm)> = read.into_iter().collect::<Option<_>>()?;
-    replaced.sort_by_key(|(index, _)| *index);
+    sort(&mut replaced, |left, right| left.0.cmp(&right.0));
     Some(replaced)
 }
 
@@ -153,8 +152,10 @@ fn distinct(value: &Value<'_>, members: &[Member]) -> Option<()> {
         value.fault(format!("expected at most {most} members in all tiers, found {count}"));
         return None;
     }
-    let mut seen = BTreeSet::new();
-    let repeated = members.iter().filter(|(id, text, _)| !seen.insert((*id, text))).count();
+    let mut sorted: Vec<&Member> = members.iter().collect();
+    sort(&mut sorted, |left, right| (left.0, &left.1).cmp(&(right.0, &right.1)));
+    let neighbours = sorted.iter().zip(sorted.iter().skip(1));
+    let repeated = neighbours.filter(|(left, right)| (left.0, &left.1) == (right.0, &right.1)).count();
     if 0 < repeated {
         value.fault(format!("{repeated} of the members stand here twice"));
         return None;

@@ -16,6 +16,7 @@ use super::trail::Place;
 use super::words::{alternatives, example, found, group, is_name, quoted, spell_us, whole};
 use crate::limit::Rate;
 use crate::node::Node;
+use crate::order::sort;
 
 /// Longest text of a value where nothing shorter is asked for, bytes.
 const TEXT_MAX: usize = 1_024;
@@ -208,15 +209,14 @@ impl<'a> Value<'a> {
         };
         self.bounded(map.len(), 0, max, "entries")?;
         let mut entries: Vec<(&'a str, Value<'a>)> = Vec::with_capacity(map.len());
-        let mut seen = std::collections::BTreeSet::new();
         for (index, (key, node)) in map.iter().enumerate() {
-            if !seen.insert(&**key) {
+            if entries.iter().any(|(known, _)| *known == &**key) {
                 self.fault(format!("{} stands here twice", quoted(key)));
                 continue;
             }
             entries.push((key, self.child(index, node)));
         }
-        entries.sort_by_key(|(name, _)| *name);
+        sort(&mut entries, |left, right| left.0.cmp(right.0));
         Some(entries)
     }
 

@@ -4,9 +4,7 @@
 //! number of stats and the answer by the number of clusters. A gauge that was never touched is absent, which means
 //! zero; a cluster of which nothing is reported is unknown, since a stats matcher may hide it (Istio's does).
 
-use serde::Deserialize;
-use serde_json::Value;
-use std::borrow::Cow;
+use crate::node::{self, Node};
 
 /// What Envoy knows about one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +51,16 @@ pub fn query_path(clusters: &[Box<str>]) -> String {
 ///
 /// Fails (`None`) on anything that is not the JSON Envoy writes.
 pub fn parse(body: &[u8], clusters: &[Box<str>]) -> Option<Vec<Option<ClusterStats>>> {
-    let document: Document<'_> = serde_json::from_slice(body).ok()?;
+    let document = node::from_json(body).ok()?;
+    let Some(Node::List(stats)) = field(&document, "stats") else { return None };
     let mut found: Vec<Option<ClusterStats>> = vec![None; clusters.len()];
-    for stat in &document.stats {
-        let (Some(name), Some(value)) = (&stat.name, stat.value.as_ref().and_then(Value::as_u64)) else {
+    for stat in stats {
+        // Histograms come as an element without name and value.
+        let (Some(Node::Text(name)), Some(Node::Int(value))) = (field(stat, "name"), field(stat, "value"))
+        else {
             continue;
         };
+        let Ok(value) = u64::try_from(*value) else { continue };
         let Some(rest) = name.strip_prefix("cluster.") else { continue };
         for (cluster, entry) in clusters.iter().zip(&mut found) {
             // Istio closes the cluster's name with a semicolon since 1.23; both spellings are met.
@@ -71,6 +73,11 @@ pub fn parse(body: &[u8], clusters: &[Box<str>]) -> Option<Vec<Option<ClusterSta
         }
     }
     Some(found)
+}
+
+fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let Node::Map(fields) = node else { return None };
+    fields.iter().find(|(own, _)| **own == *name).map(|(_, value)| value)
 }
 
 fn apply(stats: &mut ClusterStats, stat: &str, value: u64) {
@@ -111,21 +118,6 @@ fn percent_encoded(text: &str) -> String {
         }
     }
     encoded
-}
-
-#[derive(Deserialize)]
-struct Document<'a> {
-    #[serde(borrow)]
-    stats: Vec<Stat<'a>>,
-}
-
-/// Histograms come as an element without name and value.
-#[derive(Deserialize)]
-struct Stat<'a> {
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(default)]
-    value: Option<Value>,
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use super::cohort::mix;
 use super::record::{CLASSES, TenantRate};
 use super::thin::Selector;
+use crate::order::sort;
 
 const SLOTS: usize = 1_024;
 const WAYS: usize = 4;
@@ -74,7 +75,7 @@ impl Tenants {
             let Slot { tenant, class, weight, rate, .. } = *slot;
             heaviest.push(TenantRate { tenant, class, weight, rate });
         }
-        heaviest.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        sort(&mut heaviest, |a, b| b.rate.total_cmp(&a.rate));
         heaviest.truncate(most);
         heaviest
     }
@@ -95,7 +96,7 @@ pub(super) fn merge(named: impl Iterator<Item = TenantRate>, most: usize) -> Vec
             None => merged.push(tenant),
         }
     }
-    merged.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    sort(&mut merged, |a, b| b.rate.total_cmp(&a.rate));
     merged.truncate(most);
     merged
 }
@@ -107,7 +108,7 @@ pub(super) fn fair_rate(class: usize, tenants: &[TenantRate], offered: f64, room
         return None;
     }
     let mut heavy: Vec<TenantRate> = tenants.iter().copied().filter(|tenant| tenant.class == class).collect();
-    heavy.sort_by(|a, b| (b.rate / b.weight).total_cmp(&(a.rate / a.weight)));
+    sort(&mut heavy, |a, b| (b.rate / b.weight).total_cmp(&(a.rate / a.weight)));
     // From the heaviest down: cap those above the level, leave the others whole, stop when it fits.
     let (mut capped_weight, mut below) = (0.0, offered);
     for (index, tenant) in heavy.iter().enumerate() {
