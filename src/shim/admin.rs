@@ -80,7 +80,7 @@ impl IntoResponse for Problem {
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        Problem(StatusCode::SERVICE_UNAVAILABLE, failure.name(), "the store does not answer".to_owned())
+        Problem(StatusCode::SERVICE_UNAVAILABLE, failure.name(), failure.explain().to_owned())
     }
 }
 

@@ -157,7 +157,8 @@ pub struct StoreArgs {
     )]
     pub url: String,
 
-    /// File that holds the store's password, instead of the URL.
+    /// File that holds the store's password, instead of the URL. It is read for each connection, as are those of
+    /// certificates: what changes there needs no restart.
     #[arg(long = "store-password-file", env = "SLUICEGATE_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 

@@ -195,7 +195,7 @@ impl Refusal {
             }
             Refusal::Broken => problem(StatusCode::BAD_REQUEST, "broken", "the body broke off"),
             Refusal::Malformed(detail) => problem(StatusCode::BAD_REQUEST, "malformed", &detail),
-            Refusal::Unavailable(failure) => unavailable(failure.name(), "the store gave no decision"),
+            Refusal::Unavailable(failure) => unavailable(failure.name(), failure.explain()),
             Refusal::Late => unavailable("late", "the request took too long"),
         }
     }
@@ -210,7 +210,7 @@ pub(crate) fn health() -> Reply {
 pub(crate) fn readiness(store: &Store) -> Reply {
     match store.readiness() {
         Ok(()) => reply(StatusCode::OK, "text/plain", Bytes::from_static(b"ready\n")),
-        Err(failure) => unavailable(failure.name(), "the store does not answer"),
+        Err(failure) => unavailable(failure.name(), failure.explain()),
     }
 }
 

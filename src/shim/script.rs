@@ -21,6 +21,11 @@ use sluicegate_policy::wire::TAG_LEN;
 /// The script.
 pub const TAKE: &str = include_str!("../../lua/take.lua");
 
+/// A call about nothing, which reads one key of ours: whoever may run it may take.
+pub fn probe(prefix: &str) -> Call {
+    Call::about_nothing(format!("{prefix}:{{probe}}"))
+}
+
 /// The Redis key of one key under one limit: `<prefix>:<namespace>:{<tag>}:<limit>:<key>`.
 ///
 /// The tag is the beginning of the key, so limits that count the same identity share a slot. Places of a

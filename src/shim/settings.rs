@@ -1,10 +1,12 @@
 //! What the server runs with: the command line, checked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::Address;
 use crate::cli::{Serve, StoreArgs};
-use crate::store::target::{Target, Tls};
+use crate::store::secrets::Secrets;
+use crate::store::target::Target;
 use crate::token::{self, Token};
 
 /// Everything [`crate::server::run`] needs.
@@ -94,24 +96,25 @@ impl StoreSettings {
         if args.prefix.is_empty() || args.prefix.len() > 32 || !args.prefix.chars().all(valid) {
             return Err("--store-prefix: expected 1 to 32 letters, digits, `-` and `_`".to_owned());
         }
-        let secret = |file: &Option<std::path::PathBuf>| match file {
-            Some(file) => token::read(file).map(|text| Some(text.trim_end_matches(['\r', '\n']).to_owned())),
-            None => Ok(None),
-        };
-        let pem = |file: &Option<std::path::PathBuf>| match file {
-            Some(file) => token::read(file).map(|text| Some(text.into_bytes())),
-            None => Ok(None),
-        };
-        let tls = Tls {
-            ca: pem(&args.ca).map_err(|error| format!("--store-ca: {error}"))?,
-            cert: pem(&args.cert).map_err(|error| format!("--store-cert: {error}"))?,
-            key: pem(&args.key).map_err(|error| format!("--store-key: {error}"))?,
-        };
-        let password =
-            secret(&args.password_file).map_err(|error| format!("--store-password-file: {error}"))?;
-        let sentinel_password = secret(&args.sentinel_password_file)
-            .map_err(|error| format!("--sentinel-password-file: {error}"))?;
-        let target = Target::parse(&args.url, password, sentinel_password, &tls)
+        for (flag, file) in [
+            ("store-password-file", &args.password_file),
+            ("sentinel-password-file", &args.sentinel_password_file),
+            ("store-ca", &args.ca),
+            ("store-cert", &args.cert),
+            ("store-key", &args.key),
+        ] {
+            if let Some(file) = file {
+                token::read(file).map_err(|error| format!("--{flag}: {error}"))?;
+            }
+        }
+        let secrets = Arc::new(Secrets {
+            password: args.password_file.clone(),
+            ca: args.ca.clone(),
+            identity: args.cert.clone().zip(args.key.clone()),
+        });
+        let sentinel_password = args.sentinel_password_file.clone();
+        let sentinel_secrets = Arc::new(Secrets { password: sentinel_password, ..Secrets::clone(&secrets) });
+        let target = Target::parse(&args.url, &secrets, &sentinel_secrets)
             .map_err(|error| format!("--store: {error}"))?;
         Ok(StoreSettings {
             target,

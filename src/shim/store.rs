@@ -14,6 +14,7 @@ use self::finder::Finder;
 use self::link::{Link, Manner};
 use self::memory::Memory;
 use self::remote::{Remote, Way};
+use self::sentinel::Sentinels;
 use self::target::Target;
 
 mod backoff;
@@ -24,6 +25,8 @@ mod ledger;
 mod link;
 mod memory;
 mod remote;
+pub mod secrets;
+mod sentinel;
 mod slot;
 pub mod target;
 
@@ -40,13 +43,13 @@ impl Store {
     /// Starts using a store; needs a runtime. A Redis that is down now may come up later.
     #[must_use]
     pub fn open(settings: &StoreSettings, metrics: &StoreMetrics) -> Store {
-        let manner = Manner::new(settings, remote::prepare());
+        let manner = Manner::new(settings, remote::prepare(&settings.prefix));
         let server = |finder| Way::Server(Link::new(finder, manner.clone(), metrics.clone()));
         let way = match settings.target.clone() {
             Target::Memory => return Store::Memory(Memory::new(settings.memory_keys, metrics)),
             Target::Single(node) => server(Finder::Fixed(node)),
             Target::Sentinel { sentinels, master, node } => {
-                server(Finder::Sentinel { sentinels, master, node })
+                server(Finder::Sentinel(Sentinels::new(sentinels, master, node)))
             }
             Target::Cluster { seeds } => Way::Cluster(Cluster::new(seeds, manner.clone(), metrics.clone())),
         };
@@ -69,11 +72,10 @@ impl Store {
     /// # Errors
     /// Why not.
     pub fn readiness(&self) -> Result<(), Failure> {
-        let up = match self {
-            Store::Memory(_) => true,
-            Store::Remote(remote) => remote.is_up(),
-        };
-        if up { Ok(()) } else { Err(Failure::Down) }
+        match self {
+            Store::Memory(_) => Ok(()),
+            Store::Remote(remote) => remote.readiness(),
+        }
     }
 
     /// Forgets the use of one key; whether there was any.

@@ -41,7 +41,7 @@ impl Operator {
 async fn a_key_is_looked_at_and_reset() {
     let redis = Redis::start(&[]);
     for store in ["memory".to_owned(), redis.url()] {
-        let shim = Shim::start(&store);
+        let shim = Shim::patient(&store);
         shim.wait_ready();
         let (client, operator) = (shim.client(), Operator::of(&shim));
         let three = batch(&[only("three", 3)], &vec![one(&key(0)); 3]);
@@ -63,7 +63,7 @@ async fn a_key_is_looked_at_and_reset() {
 #[tokio::test]
 async fn an_override_reaches_every_shim_within_a_second_and_goes_again() {
     let redis = Redis::start(&[]);
-    let shims = [Shim::start(&redis.url()), Shim::start(&redis.url())];
+    let shims = [Shim::patient(&redis.url()), Shim::patient(&redis.url())];
     shims.iter().for_each(Shim::wait_ready);
     let operator = Operator::of(&shims[0]);
     let path = format!("/v1/overrides/default/two/{}", key(0));
@@ -109,7 +109,7 @@ async fn an_override_reaches_every_shim_within_a_second_and_goes_again() {
 async fn an_override_ends_by_itself_and_leaves_nothing_for_ever() {
     let redis = Redis::start(&[]);
     for store in ["memory".to_owned(), redis.url()] {
-        let shim = Shim::start(&store);
+        let shim = Shim::patient(&store);
         shim.wait_ready();
         let operator = Operator::of(&shim);
         let path = format!("/v1/overrides/default/two/{}", key(0));
@@ -130,7 +130,7 @@ async fn an_override_ends_by_itself_and_leaves_nothing_for_ever() {
 #[tokio::test]
 async fn overrides_outlive_a_shim_and_an_outage() {
     let mut redis = Redis::start(&[]);
-    let mut shim = Shim::start(&redis.url());
+    let mut shim = Shim::patient(&redis.url());
     shim.wait_ready();
     let path = format!("/v1/overrides/default/two/{}", key(0));
     let set = json!({"numbers": only("two", 9)[1], "expires_in_s": 600});

@@ -11,7 +11,7 @@ use crate::rig::{batch, key, one, only, passed, passing, send, take};
 async fn on_each_store(test: impl AsyncFn(&Shim)) {
     let redis = Redis::start(&[]);
     for store in ["memory".to_owned(), redis.url()] {
-        let shim = Shim::start(&store);
+        let shim = Shim::patient(&store);
         shim.wait_ready();
         test(&shim).await;
     }
@@ -230,7 +230,7 @@ async fn requests_are_pipelined() {
 #[tokio::test]
 async fn nothing_is_sent_twice_and_metrics_say_what_was_done() {
     let redis = Redis::start(&[]);
-    let shim = Shim::start(&redis.url());
+    let shim = Shim::patient(&redis.url());
     shim.wait_ready();
     let client = shim.client();
     let takes: Vec<Value> = vec![one(&key(0)); 7];

@@ -1,12 +1,18 @@
-//! A real Redis.
+//! A real Redis: one server, a Cluster, a master with sentinels.
+
+pub mod cluster;
+pub mod sentinel;
 
 use std::io;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::clock::Clock;
 
 /// How long a server may take to answer its first PING.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -18,6 +24,7 @@ pub struct Redis {
     directory: TempDir,
     port: u16,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl Redis {
@@ -27,14 +34,23 @@ impl Redis {
     ///
     /// When there is no `redis-server` on the path (install Redis 6.2 or newer, or Valkey), or it does not start.
     pub fn start(arguments: &[&str]) -> Redis {
+        Redis::launch(arguments, Vec::new())
+    }
+
+    /// Starts a server that lives by this clock.
+    pub fn with_clock(clock: &Clock, arguments: &[&str]) -> Redis {
+        Redis::launch(arguments, clock.environment())
+    }
+
+    fn launch(arguments: &[&str], environment: Vec<(String, String)>) -> Redis {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         // Another process may take the port between finding it free and using it.
         for _ in 0..5 {
             let port = free_port();
-            let mut child = spawn(&directory, port, &arguments);
+            let mut child = spawn(&directory, port, &arguments, &environment);
             if answers(&mut child, port) {
-                return Redis { child, directory, port, arguments };
+                return Redis { child, directory, port, arguments, environment };
             }
             end(&mut child);
         }
@@ -56,9 +72,20 @@ impl Redis {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// The directory it works in.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// A blocking connection.
     pub fn connection(&self) -> redis::Connection {
         connect(self.port).expect("a connection to the Redis of this test")
+    }
+
+    /// A section of `INFO`; empty when it does not answer.
+    pub fn info(&self, section: &str) -> String {
+        let Ok(mut connection) = connect(self.port) else { return String::new() };
+        redis::cmd("INFO").arg(section).query(&mut connection).unwrap_or_default()
     }
 
     /// Ends the server. Nothing listens on its port until [`Redis::restart`].
@@ -69,7 +96,7 @@ impl Redis {
     /// Starts it anew on the same port, empty.
     pub fn restart(&mut self) {
         self.stop();
-        self.child = spawn(&self.directory, self.port, &self.arguments);
+        self.child = spawn(&self.directory, self.port, &self.arguments, &self.environment);
         assert!(answers(&mut self.child, self.port), "redis-server does not start again on its port");
     }
 
@@ -101,12 +128,13 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-fn spawn(directory: &TempDir, port: u16, arguments: &[String]) -> Child {
+fn spawn(directory: &TempDir, port: u16, arguments: &[String], environment: &[(String, String)]) -> Child {
     let spawned = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"])
         .args(["--port", &port.to_string(), "--dir"])
         .arg(directory.path())
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -114,7 +142,7 @@ fn spawn(directory: &TempDir, port: u16, arguments: &[String]) -> Child {
     match spawned {
         Ok(child) => child,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            panic!("no redis-server on the path: run `make setup`")
+            panic!("no redis-server on the path: run `make redis`")
         }
         Err(error) => panic!("redis-server: {error}"),
     }

@@ -8,11 +8,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::{Client, get};
+use crate::clock::Clock;
 use crate::envoy::Metrics;
 use crate::redis::free_port;
 
 /// Token of the admin functions of every shim started here.
 pub const ADMIN_TOKEN: &str = "the-admin-token-of-tests";
+
+/// What makes a shim patient.
+const PATIENT: [&str; 4] = ["--store-timeout", "3s", "--request-timeout", "6s"];
 
 /// How long a shim may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Shim {
     child: Child,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     address: SocketAddr,
     admin: SocketAddr,
     folder: TempDir,
@@ -35,8 +40,23 @@ impl Shim {
         Shim::with(store, &[])
     }
 
+    /// Starts one that waits for its store for as long as a busy machine may take: for tests of what is decided, not of
+    /// how soon.
+    pub fn patient(store: &str) -> Shim {
+        Shim::with(store, &PATIENT)
+    }
+
     /// Starts one with further arguments; a `--listen` among them wins over a free port.
     pub fn with(store: &str, arguments: &[&str]) -> Shim {
+        Shim::launch(store, arguments, Vec::new())
+    }
+
+    /// Starts a patient one that lives by this clock.
+    pub fn with_clock(clock: &Clock, store: &str) -> Shim {
+        Shim::launch(store, &PATIENT, clock.environment())
+    }
+
+    fn launch(store: &str, arguments: &[&str], environment: Vec<(String, String)>) -> Shim {
         let [address, admin] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let mut all: Vec<String> =
             ["serve", "--store", store, "--admin-token", ADMIN_TOKEN].map(Into::into).into();
@@ -47,8 +67,8 @@ impl Shim {
         }
         all.extend(arguments.iter().map(|&argument| argument.into()));
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let child = spawn(&all, folder.path());
-        let mut shim = Shim { child, arguments: all, address, admin, folder };
+        let child = spawn(&all, &environment, folder.path());
+        let mut shim = Shim { child, arguments: all, environment, address, admin, folder };
         shim.wait_alive();
         shim
     }
@@ -135,7 +155,7 @@ impl Shim {
     /// Starts it again on the same ports.
     pub fn start_again(&mut self) {
         self.kill();
-        self.child = spawn(&self.arguments, self.folder.path());
+        self.child = spawn(&self.arguments, &self.environment, self.folder.path());
         self.wait_alive();
     }
 
@@ -161,13 +181,18 @@ pub fn run(arguments: &[&str]) -> Output {
     Command::new(binary()).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-fn spawn(arguments: &[String], folder: &Path) -> Child {
+fn spawn(arguments: &[String], environment: &[(String, String)], folder: &Path) -> Child {
     let open = || {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
         log.expect("a file for the log")
     };
-    let child =
-        Command::new(binary()).args(arguments).stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
+    let child = Command::new(binary())
+        .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(open())
+        .stderr(open())
+        .spawn();
     child.expect("the binary starts")
 }
 

@@ -67,6 +67,11 @@ pub(super) struct Resolved<'a> {
 // === impl Call ===
 
 impl Call {
+    /// A call without limits, refunds, charges and takes.
+    pub(super) fn about_nothing(key: String) -> Call {
+        Call { keys: vec![key], ..Builder::default().build() }
+    }
+
     /// KEYS, never empty; the first tells the slot.
     pub fn keys(&self) -> &[String] {
         &self.keys

@@ -1,15 +1,16 @@
 //! A Redis Cluster: a map of slots, a link to each master, and redirections followed.
 //!
 //! The map is read from any node that answers: at the start, when a redirection or a failure says that it is old, and
-//! every few seconds anyway. A call follows at most one redirection by itself: `MOVED` and `ASK` mean that the call was
-//! not run, so asking elsewhere is not a resend.
+//! every few seconds anyway. A call follows redirections by itself, within bounds: `MOVED`, `ASK` and `TRYAGAIN` mean that
+//! the call was not run, so asking elsewhere or a moment later is not a resend.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, ServerErrorKind, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -30,6 +31,12 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 /// Longest wait for a node that is asked for the map.
 const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Most times that one call is sent, each but the last answered by a redirection.
+const STEPS_MAX: u32 = 8;
+
+/// The first wait for a slot that is being moved; it doubles.
+const MOVING_WAIT: Duration = Duration::from_millis(1);
+
 /// Slots without a master.
 const NOBODY: u16 = u16::MAX;
 
@@ -47,6 +54,10 @@ struct Shared {
     metrics: StoreMetrics,
     map: ArcSwap<Map>,
     is_old: Notify,
+    /// Why the map could not be read last.
+    why: ArcSwap<Failure>,
+    /// Each master has been tried once: from then on one that answers is enough.
+    has_begun: AtomicBool,
 }
 
 /// Who serves which slot.
@@ -63,50 +74,74 @@ impl Cluster {
     /// Starts reading the map; needs a runtime.
     pub(crate) fn new(seeds: Vec<Node>, manner: Manner, metrics: StoreMetrics) -> Cluster {
         let map = ArcSwap::default();
-        let shared = Arc::new(Shared { seeds, manner, metrics, map, is_old: Notify::new() });
+        let why = ArcSwap::from_pointee(Failure::Down);
+        let (is_old, has_begun) = (Notify::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { seeds, manner, metrics, map, is_old, why, has_begun });
         let refresher = tokio::spawn(follow(Arc::clone(&shared)));
         Cluster { shared, refresher }
     }
 
-    /// Whether any master can be asked: the others' slots may be a fail-over away.
-    pub(crate) fn is_up(&self) -> bool {
-        self.shared.map.load().links.iter().any(|link| link.is_up())
-    }
-
-    /// Sends a command to the master of the slot.
+    /// Whether any master can be asked: the others' slots may be a fail-over away. At the start all have to be tried.
     ///
     /// # Errors
-    /// As the link says, after one redirection at most.
-    pub(crate) async fn call(&self, slot: u16, command: &Cmd) -> Result<Value, CallError> {
-        let link = self.link(slot)?;
-        let error = match link.call(command).await {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
-        };
-        self.doubt(&error);
-        match redirection(&error) {
-            Some((address, Redirection::Moved)) => self.at(&address)?.call(command).await,
-            Some((address, Redirection::Ask)) => {
-                let mut both = Pipeline::with_capacity(2);
-                both.cmd("ASKING");
-                both.add_command(command.clone());
-                let values = self.at(&address)?.call_all(&both).await?;
-                values.into_iter().nth(1).ok_or(CallError::Failure(Failure::Junk))
+    /// What is in the way.
+    pub(crate) fn readiness(&self) -> Result<(), Failure> {
+        let map = self.shared.map.load();
+        if !self.shared.has_begun.load(Relaxed) {
+            if !map.links.iter().all(|link| link.has_tried()) {
+                return Err(Failure::Down);
             }
-            None => Err(error),
+            self.shared.has_begun.store(!map.links.is_empty(), Relaxed);
         }
+        let mut reason = Err(**self.shared.why.load());
+        for link in &map.links {
+            reason = link.readiness();
+            if reason.is_ok() {
+                break;
+            }
+        }
+        reason
     }
 
-    /// Sends several commands as one to the master of the slot, following no redirection.
+    /// Sends a command to the master of the slot, right behind those that have to come before it, and follows
+    /// redirections while the time of one call lasts.
     ///
     /// # Errors
     /// As the link says.
-    pub(crate) async fn call_all(&self, slot: u16, commands: &Pipeline) -> Result<Vec<Value>, CallError> {
-        let result = self.link(slot)?.call_all(commands).await;
-        if let Err(error) = &result {
-            self.doubt(error);
+    pub(crate) async fn call(&self, slot: u16, before: &[&Cmd], command: &Cmd) -> Result<Value, CallError> {
+        let started = Instant::now();
+        let asking = redis::cmd("ASKING");
+        let mut link = self.link(slot)?;
+        let mut all = before.to_vec();
+        let mut wait = MOVING_WAIT;
+        let mut steps = 1;
+        loop {
+            let error = match link.call(&all, command).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            self.doubt(&error);
+            let Some(redirection) = redirection(&error) else { return Err(error) };
+            if STEPS_MAX <= steps || self.shared.manner.timeout <= started.elapsed() {
+                return Err(error);
+            }
+            steps += 1;
+            match redirection {
+                Redirection::Moved(address) => {
+                    link = self.at(&address)?;
+                    all.truncate(before.len());
+                }
+                Redirection::Ask(address) => {
+                    link = self.at(&address)?;
+                    all.truncate(before.len());
+                    all.push(&asking);
+                }
+                Redirection::TryAgain => {
+                    tokio::time::sleep(wait).await;
+                    wait *= 2;
+                }
+            }
         }
-        result
     }
 
     fn link(&self, slot: u16) -> Result<Arc<Link>, CallError> {
@@ -150,59 +185,77 @@ impl Drop for Cluster {
     }
 }
 
+/// What an answer says that is none.
 enum Redirection {
-    Moved,
-    Ask,
+    /// The slot has another master.
+    Moved(String),
+    /// The slot is being moved, and the keys are there already, or would be there if they existed.
+    Ask(String),
+    /// The slot is being moved, and only some of the keys are there.
+    TryAgain,
 }
 
-fn redirection(error: &CallError) -> Option<(String, Redirection)> {
+fn redirection(error: &CallError) -> Option<Redirection> {
     let CallError::Redis(error) = error else { return None };
-    let how = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::Moved) => Redirection::Moved,
-        ErrorKind::Server(ServerErrorKind::Ask) => Redirection::Ask,
-        _ => return None,
-    };
-    error.redirect_node().map(|(address, _)| (address.to_owned(), how))
+    let address = || error.redirect_node().map(|(address, _)| address.to_owned());
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::Moved) => address().map(Redirection::Moved),
+        ErrorKind::Server(ServerErrorKind::Ask) => address().map(Redirection::Ask),
+        ErrorKind::Server(ServerErrorKind::TryAgain) => Some(Redirection::TryAgain),
+        _ => None,
+    }
 }
 
 /// Keeps the map for as long as the cluster is used.
 async fn follow(shared: Arc<Shared>) {
-    let mut failing = false;
+    let mut failing = None;
     loop {
         match read(&shared).await {
-            Some((ranges, host)) => {
+            Ok((ranges, host)) => {
                 adopt(&shared, &ranges, &host);
-                failing = false;
+                failing = None;
             }
-            None if !failing => {
-                warn!("no node of the cluster tells who serves which slot");
-                failing = true;
+            Err(failure) => {
+                shared.why.store(Arc::new(failure));
+                if failing != Some(failure) {
+                    let why = failure.name();
+                    warn!(
+                        why,
+                        detail = failure.explain(),
+                        "no node of the cluster tells who serves which slot"
+                    );
+                }
+                failing = Some(failure);
             }
-            None => {}
         }
         tokio::time::sleep(REFRESH_GAP.mul_f64(1.0 + fastrand::f64() / 2.0)).await;
-        let again = if failing { REFRESH_GAP } else { REFRESH_EVERY };
+        let again = if failing.is_some() { REFRESH_GAP } else { REFRESH_EVERY };
         // Either way it is time.
         let _ = tokio::time::timeout(again, shared.is_old.notified()).await;
     }
 }
 
-/// `CLUSTER SLOTS` of the first node that answers, and the host it was asked at.
-async fn read(shared: &Shared) -> Option<(Vec<Range>, String)> {
+/// `CLUSTER SLOTS` of the first node that answers, and the host it was asked at. Masters that answered a moment ago are
+/// asked before all others, in any order, so that one that hangs seldom holds this up.
+async fn read(shared: &Shared) -> Result<(Vec<Range>, String), Failure> {
     let map = shared.map.load_full();
-    let known = map.addresses.iter().filter_map(|address| {
+    let known = map.addresses.iter().zip(&map.links).filter_map(|(address, link)| {
         let (host, port) = address.rsplit_once(':')?;
-        Some(shared.seeds.first()?.at(host, port.parse().ok()?))
+        Some((link.is_up(), shared.seeds.first()?.at(host, port.parse().ok()?)))
     });
-    let mut nodes: Vec<Node> = known.chain(shared.seeds.iter().cloned()).collect();
+    let mut nodes: Vec<(bool, Node)> =
+        known.chain(shared.seeds.iter().map(|seed| (false, seed.clone()))).collect();
     fastrand::shuffle(&mut nodes);
-    for node in nodes {
-        let answer = tokio::time::timeout(REFRESH_TIMEOUT, ask(&node)).await;
-        if let Ok(Ok(ranges)) = answer {
-            return Some((ranges, node.host()?.to_owned()));
-        }
+    nodes.sort_by_key(|(is_up, _)| !is_up);
+    let mut failure = Failure::Down;
+    for (_, node) in nodes {
+        failure = match tokio::time::timeout(REFRESH_TIMEOUT, ask(&node)).await {
+            Ok(Ok(ranges)) => return Ok((ranges, node.host().unwrap_or_default().to_owned())),
+            Ok(Err(failure)) => failure,
+            Err(_) => Failure::Timeout,
+        };
     }
-    None
+    Err(failure)
 }
 
 async fn ask(node: &Node) -> Result<Vec<Range>, Failure> {

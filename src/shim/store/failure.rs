@@ -21,6 +21,8 @@ pub enum Failure {
     ReadOnly,
     /// A replica that has lost its master.
     MasterDown,
+    /// The sentinels name another master.
+    Deposed,
     /// The key holds something that is not ours.
     WrongType,
     /// The script is not known, though it has just been loaded.
@@ -37,7 +39,7 @@ pub enum Failure {
 
 impl Failure {
     /// All kinds.
-    pub const ALL: [Failure; 14] = [
+    pub const ALL: [Failure; 15] = [
         Failure::Down,
         Failure::Timeout,
         Failure::Disconnected,
@@ -46,6 +48,7 @@ impl Failure {
         Failure::Busy,
         Failure::ReadOnly,
         Failure::MasterDown,
+        Failure::Deposed,
         Failure::WrongType,
         Failure::NoScript,
         Failure::Cluster,
@@ -66,12 +69,35 @@ impl Failure {
             Failure::Busy => "busy",
             Failure::ReadOnly => "readonly",
             Failure::MasterDown => "masterdown",
+            Failure::Deposed => "deposed",
             Failure::WrongType => "wrongtype",
             Failure::NoScript => "noscript",
             Failure::Cluster => "cluster",
             Failure::Denied => "denied",
             Failure::Junk => "junk",
             Failure::Other => "other",
+        }
+    }
+
+    /// What it means, for whoever is woken up by it.
+    #[must_use]
+    pub fn explain(self) -> &'static str {
+        match self {
+            Failure::Down => "the store cannot be reached",
+            Failure::Timeout => "the store does not answer in time",
+            Failure::Disconnected => "connections to the store cannot be made, or break",
+            Failure::Oom => "the store is out of memory and evicts nothing",
+            Failure::Loading => "the store is still reading its data",
+            Failure::Busy => "a script or function holds the store up",
+            Failure::ReadOnly => "the server is a replica",
+            Failure::MasterDown => "the server is a replica that has lost its master",
+            Failure::Deposed => "the sentinels name another master",
+            Failure::WrongType => "a key holds something that is not ours",
+            Failure::NoScript => "the store forgets the script as soon as it is loaded",
+            Failure::Cluster => "the cluster does not serve the slot, or is moving it",
+            Failure::Denied => "the store refuses the login, or the login may not do what it must",
+            Failure::Junk => "the answer of the store makes no sense",
+            Failure::Other => "the store answers with an error",
         }
     }
 }
@@ -129,6 +155,9 @@ fn from_text(error: &RedisError) -> Failure {
         return *failure;
     }
     let detail = error.detail().unwrap_or_default();
+    if detail.contains("The user executing the script can't") {
+        return Failure::Denied;
+    }
     let words = |word: &str| detail.split(|c: char| !c.is_ascii_uppercase()).any(|w| w == word);
     CODES.iter().find(|(name, _)| words(name)).map_or(Failure::Other, |(_, failure)| *failure)
 }
@@ -161,6 +190,7 @@ mod tests {
             ("-MOVED 3999 127.0.0.1:6381\r\n", Failure::Cluster),
             ("-ERR Error running script: @user_script:1: -OOM command not allowed\r\n", Failure::Oom),
             ("-ERR Error running script: @user_script:1: WRONGTYPE Operation\r\n", Failure::WrongType),
+            ("-ERR The user executing the script can't run this command or subcommand\r\n", Failure::Denied),
             ("-ERR unknown command\r\n", Failure::Other),
         ] {
             let error =

@@ -1,10 +1,12 @@
 //! The way to one Redis server: multiplexed connections, kept up by a task of its own.
 //!
 //! A link is up or down. While it is down every call fails at once: this is the circuit breaker. It goes down when a
-//! connection breaks, when as many calls in a row as `breaker` says get no answer in time, or when the server says that
-//! it is a replica; the keeper then connects anew, with growing jittered waits, and the link is up as soon as a
-//! server has answered the whole set-up. A call is sent once and never again, except when the answer itself says that
-//! it was not run.
+//! connection breaks, when as many calls in a row as `breaker` says get no answer in time, when the server says that it
+//! is a replica or refuses our login, or when the sentinels name another master; the keeper then connects anew, with
+//! growing jittered waits, and the link is up as soon as a server has answered the whole set-up. A call is sent once and
+//! never again, except when the answer itself says that it was not run.
+
+mod keeper;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -12,35 +14,25 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::metrics::StoreMetrics;
 use crate::settings::StoreSettings;
-use crate::store::backoff::Backoff;
 use crate::store::failure::Failure;
 use crate::store::finder::Finder;
-use crate::store::target::Node;
-
-/// How often an idle link is asked whether it still works.
-const PING_EVERY: Duration = Duration::from_secs(1);
-
-/// A link that held this long was a success: the next wait is short again.
-const STABLE: Duration = Duration::from_secs(2);
-
-/// Commands that wait for the socket in one connection.
-const QUEUE: usize = 1_024;
 
 /// How calls are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
-    timeout: Duration,
+    /// Longest wait for an answer.
+    pub(crate) timeout: Duration,
     connect_timeout: Duration,
     connections: usize,
     breaker: u32,
-    /// Run once on every new connection, before it is used: loads the scripts.
+    /// Run once on every new connection, before it is used: loads the scripts, and tries whether we may run them.
     prepare: Arc<Pipeline>,
 }
 
@@ -58,6 +50,8 @@ struct Shared {
     metrics: StoreMetrics,
     /// `None` while down.
     lanes: ArcSwapOption<Lanes>,
+    /// Why it was down last; `None` before the first attempt has ended.
+    why: ArcSwapOption<Failure>,
     turn: AtomicUsize,
     timeouts_in_a_row: AtomicU32,
     went_down: Notify,
@@ -68,8 +62,21 @@ struct Shared {
 struct Lanes {
     /// Tells them from those made before and after.
     generation: u64,
+    /// The server they lead to.
+    address: String,
     connections: Box<[MultiplexedConnection]>,
 }
+
+/// A call without an answer.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// Nothing was sent, or the answer makes no sense.
+    Failure(Failure),
+    /// What the client says.
+    Redis(RedisError),
+}
+
+// === impl Manner ===
 
 impl Manner {
     pub(crate) fn new(settings: &StoreSettings, prepare: Pipeline) -> Manner {
@@ -83,6 +90,8 @@ impl Manner {
     }
 }
 
+// === impl Link ===
+
 impl Link {
     /// Starts connecting; needs a runtime.
     pub(crate) fn new(finder: Finder, manner: Manner, metrics: StoreMetrics) -> Link {
@@ -91,11 +100,12 @@ impl Link {
             manner,
             metrics,
             lanes: ArcSwapOption::empty(),
+            why: ArcSwapOption::empty(),
             turn: AtomicUsize::new(0),
             timeouts_in_a_row: AtomicU32::new(0),
             went_down: Notify::new(),
         });
-        let keeper = tokio::spawn(keep(Arc::clone(&shared)));
+        let keeper = tokio::spawn(keeper::keep(Arc::clone(&shared)));
         Link { shared, keeper }
     }
 
@@ -104,29 +114,45 @@ impl Link {
         self.shared.lanes.load().is_some()
     }
 
-    /// Sends one command.
+    /// Whether calls are sent at all.
     ///
     /// # Errors
-    /// Down, or as the client says; whether it was run is not known then.
-    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, CallError> {
-        self.shared.call(|mut connection| async move { connection.send_packed_command(command).await }).await
+    /// What is in the way.
+    pub(crate) fn readiness(&self) -> Result<(), Failure> {
+        if self.is_up() {
+            Ok(())
+        } else {
+            Err(self.shared.why.load().as_deref().map_or(Failure::Down, |why| *why))
+        }
     }
 
-    /// Sends several commands as one, each answered by a value.
+    /// Whether it is up or has at least tried to be.
+    pub(crate) fn has_tried(&self) -> bool {
+        self.is_up() || self.shared.why.load().is_some()
+    }
+
+    /// Sends a command, right behind those that have to come before it.
     ///
     /// # Errors
-    /// As [`Link::call`]; the error of the first command that has one.
-    pub(crate) async fn call_all(&self, commands: &Pipeline) -> Result<Vec<Value>, CallError> {
-        let count = commands.len();
-        self.shared
-            .call(|mut connection| async move {
-                connection.send_packed_commands(commands, 0, count).await.map(Value::Array)
-            })
-            .await
-            .and_then(|value| match value {
-                Value::Array(values) => Ok(values),
-                _ => Err(CallError::Failure(Failure::Junk)),
-            })
+    /// Down, or as the client says of the first that fails; whether it was run is not known then.
+    pub(crate) async fn call(&self, before: &[&Cmd], command: &Cmd) -> Result<Value, CallError> {
+        if before.is_empty() {
+            let send = |mut connection: MultiplexedConnection| async move {
+                connection.send_packed_command(command).await
+            };
+            return self.shared.call(send).await;
+        }
+        let mut all = Pipeline::with_capacity(before.len() + 1);
+        for command in before.iter().copied().chain([command]) {
+            all.add_command(command.clone());
+        }
+        let send = |mut connection: MultiplexedConnection| async move {
+            connection.send_packed_commands(&all, 0, all.len()).await.map(Value::Array)
+        };
+        match self.shared.call(send).await? {
+            Value::Array(values) => values.into_iter().next_back().ok_or(CallError::Failure(Failure::Junk)),
+            _ => Err(CallError::Failure(Failure::Junk)),
+        }
     }
 }
 
@@ -136,14 +162,7 @@ impl Drop for Link {
     }
 }
 
-/// A call without an answer.
-#[derive(Debug)]
-pub(crate) enum CallError {
-    /// Nothing was sent, or the answer makes no sense.
-    Failure(Failure),
-    /// What the client says.
-    Redis(RedisError),
-}
+// === impl CallError ===
 
 impl CallError {
     pub(crate) fn failure(&self) -> Failure {
@@ -153,6 +172,8 @@ impl CallError {
         }
     }
 }
+
+// === impl Shared ===
 
 impl Shared {
     async fn call<F, T>(&self, send: F) -> Result<Value, CallError>
@@ -205,136 +226,11 @@ impl Shared {
         };
         let before = Guard::into_inner(self.lanes.compare_and_swap(&current, None));
         if before.is_some_and(|before| Arc::ptr_eq(&before, &current)) {
+            self.why.store(Some(Arc::new(why)));
             self.metrics.up.dec();
             self.metrics.breaker_open.inc();
             warn!(store = self.finder.describe(), why = why.name(), "store has become unavailable");
             self.went_down.notify_one();
         }
-    }
-}
-
-/// Keeps a link up for as long as it lives.
-async fn keep(shared: Arc<Shared>) {
-    let mut backoff = Backoff::new();
-    let mut last_error = String::new();
-    let mut generation = 0;
-    shared.metrics.breaker_open.inc();
-    let _gone = Gone(Arc::clone(&shared));
-    loop {
-        let error = match attempt(&shared).await {
-            Ok(connections) => {
-                generation += 1;
-                let lanes = Arc::new(Lanes { generation, connections });
-                last_error.clear();
-                let since = Instant::now();
-                stay_up(&shared, lanes).await;
-                if since.elapsed() >= STABLE {
-                    backoff.reset();
-                }
-                tokio::time::sleep(backoff.next(fastrand::f64())).await;
-                continue;
-            }
-            Err(error) => describe(&error),
-        };
-        if error != last_error {
-            warn!(store = shared.finder.describe(), error, "store cannot be reached");
-            last_error = error;
-        }
-        tokio::time::sleep(backoff.next(fastrand::f64())).await;
-    }
-}
-
-/// What an error says, without what it may hold of ours.
-fn describe(error: &RedisError) -> String {
-    match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => {
-            format!("{} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default())
-        }
-        _ => error.to_string(),
-    }
-}
-
-/// Finds the server of the moment, connects and sets the connections up.
-async fn attempt(shared: &Shared) -> RedisResult<Box<[MultiplexedConnection]>> {
-    let node = shared.finder.find().await?;
-    match tokio::time::timeout(shared.manner.connect_timeout, connect(&shared.manner, &node)).await {
-        Ok(result) => result,
-        Err(_) => Err(RedisError::from((ErrorKind::Io, "no answer in time"))),
-    }
-}
-
-async fn connect(manner: &Manner, node: &Node) -> RedisResult<Box<[MultiplexedConnection]>> {
-    let client = node.client()?;
-    // Setting up has a bound of its own: loading a script may take longer than a call does.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(manner.connect_timeout))
-        .set_response_timeout(Some(manner.connect_timeout))
-        .set_pipeline_buffer_size(QUEUE);
-    let mut connections = Vec::with_capacity(manner.connections);
-    for _ in 0..manner.connections {
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        check_role(&mut connection).await?;
-        for value in connection.send_packed_commands(&manner.prepare, 0, manner.prepare.len()).await? {
-            value.extract_error()?;
-        }
-        connection.set_response_timeout(manner.timeout);
-        connections.push(connection);
-    }
-    Ok(connections.into())
-}
-
-/// A replica would refuse every take: better to keep looking.
-async fn check_role(connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    match redis::cmd("ROLE").query_async::<Value>(connection).await {
-        Ok(Value::Array(role)) => match role.first() {
-            Some(Value::BulkString(name)) if name != b"master" => {
-                Err(RedisError::from((ErrorKind::Client, "the server is a replica")))
-            }
-            _ => Ok(()),
-        },
-        Ok(_) => Ok(()),
-        // A login that may not ask: READONLY will tell.
-        Err(error) if Failure::from(&error) == Failure::Denied => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Puts the lanes to use and returns when they are down.
-async fn stay_up(shared: &Arc<Shared>, lanes: Arc<Lanes>) {
-    shared.timeouts_in_a_row.store(0, Relaxed);
-    shared.lanes.store(Some(Arc::clone(&lanes)));
-    shared.metrics.connects.inc_by(lanes.connections.len() as u64);
-    shared.metrics.up.inc();
-    shared.metrics.breaker_open.dec();
-    info!(store = shared.finder.describe(), "store is available");
-    loop {
-        tokio::select! {
-            () = shared.went_down.notified() => {}
-            () = tokio::time::sleep(PING_EVERY) => ping(shared, &lanes).await,
-        }
-        if shared.lanes.load().is_none() {
-            return;
-        }
-    }
-}
-
-/// Finds out that a peer has vanished even when nobody asks for anything.
-async fn ping(shared: &Shared, lanes: &Arc<Lanes>) {
-    let ping = redis::cmd("PING");
-    for connection in &lanes.connections {
-        let result = connection.clone().send_packed_command(&ping).await.and_then(Value::extract_error);
-        shared.judge(lanes.generation, result.as_ref().err());
-    }
-}
-
-/// Takes the gauges back when the link is dropped.
-struct Gone(Arc<Shared>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        match self.0.lanes.swap(None) {
-            Some(_) => self.0.metrics.up.dec(),
-            None => self.0.metrics.breaker_open.dec(),
-        };
     }
 }

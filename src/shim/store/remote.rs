@@ -34,22 +34,24 @@ pub(crate) enum Way {
     Cluster(Cluster),
 }
 
-/// What every new connection runs first: the take script is loaded before the first take needs it.
-pub(crate) fn prepare() -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(1);
+/// What every new connection runs first: the take script is loaded before the first take needs it, and run once about
+/// nothing, so that a login which may not run it is found out before anybody waits for it.
+pub(crate) fn prepare(prefix: &str) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(2);
     pipeline.add_command(load());
+    pipeline.add_command(script::probe(prefix).command(&hash()));
     pipeline
 }
 
 impl Remote {
     pub(crate) fn new(prefix: Box<str>, way: Way, metrics: StoreMetrics) -> Remote {
-        Remote { prefix, way, metrics, hash: redis::Script::new(script::TAKE).get_hash().to_owned() }
+        Remote { prefix, way, metrics, hash: hash() }
     }
 
-    pub(crate) fn is_up(&self) -> bool {
+    pub(crate) fn readiness(&self) -> Result<(), Failure> {
         match &self.way {
-            Way::Server(link) => link.is_up(),
-            Way::Cluster(cluster) => cluster.is_up(),
+            Way::Server(link) => link.readiness(),
+            Way::Cluster(cluster) => cluster.readiness(),
         }
     }
 
@@ -102,10 +104,11 @@ impl Remote {
     async fn run(&self, call: &Call) -> Result<Value, Failure> {
         let slot = slot::of_tag(call.tag().as_bytes());
         let command = call.command(&self.hash);
-        let result = match self.call(slot, &command).await {
+        let result = match self.call(slot, &[], &command).await {
+            // Loading and asking travel together, so nothing can forget the script in between.
             Err(error) if error.failure() == Failure::NoScript => {
                 self.metrics.script_loads.inc();
-                self.load_and_call(slot, command).await
+                self.call(slot, &[&load()], &command).await
             }
             result => result,
         };
@@ -113,21 +116,10 @@ impl Remote {
         result.inspect_err(|failure| self.metrics.fail(*failure))
     }
 
-    /// Loading and asking travel together, so nothing can forget the script in between.
-    async fn load_and_call(&self, slot: u16, command: Cmd) -> Result<Value, CallError> {
-        let mut both = prepare();
-        both.add_command(command);
-        let values = match &self.way {
-            Way::Server(link) => link.call_all(&both).await?,
-            Way::Cluster(cluster) => cluster.call_all(slot, &both).await?,
-        };
-        values.into_iter().next_back().ok_or(CallError::Failure(Failure::Junk))
-    }
-
-    async fn call(&self, slot: u16, command: &Cmd) -> Result<Value, CallError> {
+    async fn call(&self, slot: u16, before: &[&Cmd], command: &Cmd) -> Result<Value, CallError> {
         match &self.way {
-            Way::Server(link) => link.call(command).await,
-            Way::Cluster(cluster) => cluster.call(slot, command).await,
+            Way::Server(link) => link.call(before, command).await,
+            Way::Cluster(cluster) => cluster.call(slot, before, command).await,
         }
     }
 
@@ -152,8 +144,13 @@ impl Remote {
     }
 
     async fn ask(&self, tag: &str, command: &Cmd) -> Result<Value, Failure> {
-        self.call(slot::of_tag(tag.as_bytes()), command).await.map_err(|error| error.failure())
+        self.call(slot::of_tag(tag.as_bytes()), &[], command).await.map_err(|error| error.failure())
     }
+}
+
+/// The name of the take script in Redis.
+fn hash() -> String {
+    redis::Script::new(script::TAKE).get_hash().to_owned()
 }
 
 fn load() -> Cmd {

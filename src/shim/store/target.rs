@@ -1,6 +1,10 @@
 //! Which store: the URL of `--store`, read.
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, TlsCertificates};
+use std::sync::Arc;
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult};
+
+use crate::store::secrets::Secrets;
 
 /// Where tokens are counted.
 #[derive(Clone, Debug)]
@@ -27,35 +31,20 @@ pub enum Target {
 
 /// A Redis server and how to log in.
 #[derive(Clone, Debug)]
-pub struct Node(ConnectionInfo);
-
-/// PEM texts for TLS.
-#[derive(Clone, Default)]
-pub struct Tls {
-    /// Certificates that the server's must descend from.
-    pub ca: Option<Vec<u8>>,
-    /// Client certificate chain.
-    pub cert: Option<Vec<u8>>,
-    /// Its private key.
-    pub key: Option<Vec<u8>>,
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tls")
-    }
+pub struct Node {
+    info: ConnectionInfo,
+    secrets: Arc<Secrets>,
 }
 
 impl Target {
-    /// Reads the URL. `password` and `sentinel_password` come from files and win over the URL's.
+    /// Reads the URL. The password in a file wins over the URL's.
     ///
     /// # Errors
     /// What is wrong with it; the URL itself, which may hold a password, is not repeated.
     pub fn parse(
         url: &str,
-        password: Option<String>,
-        sentinel_password: Option<String>,
-        tls: &Tls,
+        secrets: &Arc<Secrets>,
+        sentinel_secrets: &Arc<Secrets>,
     ) -> Result<Target, String> {
         if url == "memory" {
             return Ok(Target::Memory);
@@ -69,7 +58,7 @@ impl Target {
         match scheme {
             "redis" | "rediss" | "unix" | "redis+unix" => {
                 let scheme = scheme.strip_prefix("redis+").unwrap_or(scheme);
-                Node::new(&format!("{scheme}://{rest}"), password.as_deref(), tls).map(Target::Single)
+                Node::new(&format!("{scheme}://{rest}"), secrets).map(Target::Single)
             }
             "redis+sentinel" | "rediss+sentinel" => {
                 let (login, hosts, path) = split(rest);
@@ -78,10 +67,9 @@ impl Target {
                     return Err("the master's name is missing: redis+sentinel://HOST:PORT,HOST:PORT/MASTER"
                         .to_owned());
                 }
-                let sentinels = nodes(base, "", &hosts, 26_379, "", sentinel_password.as_deref(), tls)?;
+                let sentinels = nodes(base, "", &hosts, 26_379, sentinel_secrets)?;
                 // The address is a place holder: sentinels name the real one.
-                let node =
-                    Node::new(&format!("{base}://{login}127.0.0.1:6379/{db}"), password.as_deref(), tls)?;
+                let node = Node::new(&format!("{base}://{login}127.0.0.1:6379/{db}"), secrets)?;
                 Ok(Target::Sentinel { sentinels, master: master.into(), node })
             }
             "redis+cluster" | "rediss+cluster" => {
@@ -89,7 +77,7 @@ impl Target {
                 if !matches!(path, "" | "0") {
                     return Err("a cluster has database 0 only".to_owned());
                 }
-                let seeds = nodes(base, login, &hosts, 6_379, "", password.as_deref(), tls)?;
+                let seeds = nodes(base, login, &hosts, 6_379, secrets)?;
                 Ok(Target::Cluster { seeds })
             }
             _ => Err(format!("unknown scheme `{scheme}`")),
@@ -110,51 +98,50 @@ impl Target {
 }
 
 impl Node {
-    fn new(url: &str, password: Option<&str>, tls: &Tls) -> Result<Node, String> {
+    fn new(url: &str, secrets: &Arc<Secrets>) -> Result<Node, String> {
         // The client's own message may repeat the URL and its password: only the kind is passed on.
         let info = url
             .into_connection_info()
             .map_err(|error| format!("no address of a Redis ({})", error.category()))?;
-        let info = match info.addr() {
-            ConnectionAddr::TcpTls { .. } => with_tls(info, tls)?,
-            _ if tls.ca.is_some() || tls.cert.is_some() => {
-                return Err("certificates are given, but the scheme is not rediss".to_owned());
-            }
-            _ => info,
-        };
-        let login = match password {
-            Some(password) => info.redis_settings().clone().set_password(password),
-            None => info.redis_settings().clone(),
-        };
-        let login = login.set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
-        Ok(Node(info.set_redis_settings(login)))
+        if secrets.has_certificates() && !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Err("certificates are given, but the scheme is not rediss".to_owned());
+        }
+        let login = info.redis_settings().clone().set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+        let info = info.set_redis_settings(login).set_tcp_settings(tcp);
+        let node = Node { info, secrets: Arc::clone(secrets) };
+        // What could never work is a fault of the command line.
+        node.client().map_err(|error| error.to_string())?;
+        Ok(node)
     }
 
     /// The same way of logging in, elsewhere.
     pub(crate) fn at(&self, host: &str, port: u16) -> Node {
-        let addr = match self.0.addr().clone() {
+        let addr = match self.info.addr().clone() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure, tls_params }
             }
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Node(self.0.clone().set_addr(addr))
+        Node { info: self.info.clone().set_addr(addr), secrets: Arc::clone(&self.secrets) }
     }
 
-    /// A client for it; nothing is connected yet.
-    pub(crate) fn client(&self) -> redis::RedisResult<Client> {
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-        Client::open(self.0.clone().set_tcp_settings(tcp))
+    /// A client for it, with the secrets as their files are now; nothing is connected yet.
+    ///
+    /// # Errors
+    /// A file cannot be read, or holds no certificate.
+    pub(crate) fn client(&self) -> RedisResult<Client> {
+        self.secrets.client(self.info.clone())
     }
 
     /// `host:port` or the socket's path.
     pub(crate) fn describe(&self) -> String {
-        self.0.addr().to_string()
+        self.info.addr().to_string()
     }
 
     /// The host, to resolve what a cluster calls itself when it does not know its address.
     pub(crate) fn host(&self) -> Option<&str> {
-        match self.0.addr() {
+        match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => Some(host),
             _ => None,
         }
@@ -176,9 +163,7 @@ fn nodes(
     login: &str,
     hosts: &[&str],
     default_port: u16,
-    db: &str,
-    password: Option<&str>,
-    tls: &Tls,
+    secrets: &Arc<Secrets>,
 ) -> Result<Vec<Node>, String> {
     let node = |host: &&str| {
         if host.is_empty() {
@@ -187,22 +172,9 @@ fn nodes(
         let has_port =
             host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
         let port = if has_port { String::new() } else { format!(":{default_port}") };
-        Node::new(&format!("{scheme}://{login}{host}{port}/{db}"), password, tls)
+        Node::new(&format!("{scheme}://{login}{host}{port}/"), secrets)
     };
     hosts.iter().map(node).collect()
-}
-
-fn with_tls(info: ConnectionInfo, tls: &Tls) -> Result<ConnectionInfo, String> {
-    let client_tls = match (&tls.cert, &tls.key) {
-        (Some(cert), Some(key)) => {
-            Some(redis::ClientTlsConfig { client_cert: cert.clone(), client_key: key.clone() })
-        }
-        _ => None,
-    };
-    let certificates = TlsCertificates { client_tls, root_cert: tls.ca.clone() };
-    let client =
-        Client::build_with_tls(info, certificates).map_err(|error| format!("certificates: {error}"))?;
-    Ok(client.get_connection_info().clone())
 }
 
 #[cfg(test)]
@@ -210,7 +182,7 @@ mod tests {
     use super::*;
 
     fn target(url: &str) -> Result<Target, String> {
-        Target::parse(url, None, None, &Tls::default())
+        Target::parse(url, &Arc::default(), &Arc::default())
     }
 
     #[test]
@@ -249,7 +221,7 @@ mod tests {
     #[test]
     fn the_login_follows_the_master() {
         let Ok(Target::Sentinel { node, .. }) = target("redis+sentinel://u:s@a:1/main/3") else { panic!() };
-        let login = node.at("10.0.0.1", 7).0;
+        let login = node.at("10.0.0.1", 7).info;
         assert_eq!(login.addr().to_string(), "10.0.0.1:7");
         assert_eq!(login.redis_settings().username(), Some("u"));
         assert_eq!(login.redis_settings().db(), 3);
