@@ -1,6 +1,8 @@
 //! What a decision costs, against plain Envoy and what else it offers: all systems in turn in the same run.
 
+mod bar;
 mod echo;
+mod memory;
 mod noise;
 mod ratio;
 mod redis;
@@ -11,17 +13,18 @@ mod system;
 mod terminal;
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use crate::rig::config::Backend;
+use crate::rig::envoy;
 use crate::{progress, signal};
 use report::{Findings, Report};
-use round::{Bench, Round};
+use round::Bench;
 use system::System;
 
 /// Starts Envoy, shim and Redis anew for every system and round, and ends them after it.
@@ -39,6 +42,9 @@ pub(crate) struct Args {
     /// Seed of the order of the systems.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Measure only these: names of systems, `redis`, `curves`.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
     /// Folder of the reports.
     #[arg(long, default_value = "target/bench")]
     output: PathBuf,
@@ -51,8 +57,20 @@ const KEYS_QUICK: [u64; 3] = [1, 1_000, 50_000];
 /// Longest time that the curve over keys spends on one point.
 const KEYS_LONGEST: Duration = Duration::from_secs(150);
 
+/// Names that [`Args::only`] knows beside those of systems.
+const REDIS: &str = "redis";
+const CURVES: &str = "curves";
+
+/// What is measured in each round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    System(System),
+    Redis,
+}
+
 /// Runs everything and writes `report.json` and `report.html`.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    args.check()?;
     // This thread starts Envoy, and Envoy ends with it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(signal::unless_stopped(measure(&args)))?;
@@ -72,43 +90,70 @@ async fn measure(args: &Args) -> anyhow::Result<Report> {
     let length = Duration::from_secs_f64(seconds);
     let folder = args.output.join("log");
     let bench = Bench { folder: &folder, echo: echo::start()?, length };
-    let bar = progress::steps(rounds as usize * System::ALL.len() + 3);
-    let envoy = version(&bench).await?;
-    let rounds = all_rounds(&bench, rounds, args.seed, &bar).await?;
-    bar.set_message("shim and Redis alone");
-    let redis = redis::measure(Path::new(&folder), length).await?;
-    bar.inc(1);
-    bar.set_message("keys");
-    let by_keys = scale::keys(&bench, &keys, KEYS_LONGEST).await?;
-    bar.inc(1);
-    bar.set_message("limits");
-    let by_limits = scale::limits(&bench).await?;
-    bar.finish_and_clear();
-    Report::new(Findings { envoy, quick: args.quick, seconds, rounds, redis, by_keys, by_limits })
-}
+    let mut found = Findings { envoy: envoy::version()?, quick: args.quick, seconds, ..Findings::default() };
 
-async fn all_rounds(
-    bench: &Bench<'_>,
-    rounds: u32,
-    seed: u64,
-    bar: &indicatif::ProgressBar,
-) -> anyhow::Result<Vec<Vec<Round>>> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut all = Vec::new();
+    let mut parts = args.parts();
+    let bar = progress::steps(rounds as usize * parts.len() + if args.wants(CURVES) { 4 } else { 0 });
+    let mut random = StdRng::seed_from_u64(args.seed);
     for _ in 0..rounds {
-        let mut order = System::ALL;
-        order.shuffle(&mut random);
-        let mut round = Vec::new();
-        for system in order {
-            bar.set_message(system.name());
-            round.push(bench.round(system).await?);
+        parts.shuffle(&mut random);
+        let mut systems = Vec::new();
+        for part in &parts {
+            match part {
+                Part::System(system) => {
+                    bar.set_message(system.name());
+                    systems.push(bench.round(*system).await?);
+                }
+                Part::Redis => {
+                    bar.set_message("shim and Redis alone");
+                    found.redis.push(redis::round(&folder, length).await?);
+                }
+            }
             bar.inc(1);
         }
-        all.push(round);
+        found.rounds.push(systems);
     }
-    Ok(all)
+    if args.wants(CURVES) {
+        bar.set_message("batches");
+        found.by_batch = redis::by_batch(&folder, length).await?;
+        bar.inc(1);
+        bar.set_message("memory of the shim");
+        found.shim_memory = Some(memory::shim(&folder, 2 * length).await?);
+        bar.inc(1);
+        bar.set_message("limits");
+        found.by_limits = scale::limits(&bench).await?;
+        bar.inc(1);
+        bar.set_message("keys");
+        found.by_keys = scale::keys(&bench, &keys, KEYS_LONGEST).await?;
+    }
+    bar.finish_and_clear();
+    Report::new(found)
 }
 
-async fn version(bench: &Bench<'_>) -> anyhow::Result<String> {
-    bench.start(Vec::new(), Backend::Direct, Vec::new(), None).await?.version().await
+// === impl Args ===
+
+impl Args {
+    /// # Errors
+    ///
+    /// There is no part of such a name.
+    fn check(&self) -> anyhow::Result<()> {
+        let names = System::ALL.map(System::name);
+        let known = || names.iter().copied().chain([REDIS, CURVES]);
+        for name in &self.only {
+            if !known().any(|one| one == name) {
+                bail!("--only {name}: expected {}", known().collect::<Vec<_>>().join(", "));
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|one| one == name)
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let systems = System::ALL.into_iter().filter(|system| self.wants(system.name()));
+        let redis = self.wants(REDIS).then_some(Part::Redis);
+        systems.map(Part::System).chain(redis).collect()
+    }
 }

@@ -4,6 +4,7 @@
 //! each, where a full client takes 20. It has to be cheaper than what it measures.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -21,16 +22,18 @@ pub(crate) struct Load {
     pub(crate) request: Vec<u8>,
     /// Digits in the request that count up to a number of keys; each connection begins at a place of its own.
     pub(crate) keys: Option<Keys>,
+    /// Shortest time from one request of a connection to its next.
+    pub(crate) pace: Duration,
 }
 
-/// Where the key is in a request, and how many there are.
-#[derive(Clone, Copy, Debug)]
+/// Where the number of the key is in a request, and how many keys there are.
+#[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    at: usize,
+    places: Arc<[usize]>,
     count: u64,
 }
 
-/// Stands for the key in the text of a request; as many digits take its place.
+/// Stands for the number of the key in the text of a request, as often as it likes; as many digits take its place.
 pub(crate) const KEY: &str = "########";
 
 /// What came back.
@@ -40,6 +43,8 @@ pub(crate) struct Answers {
     pub(crate) ok: u64,
     pub(crate) limited: u64,
     pub(crate) other: u64,
+    /// The beginning of one of the others.
+    pub(crate) oddity: Option<String>,
     /// Length of the measurement, seconds.
     pub(crate) seconds: f64,
     /// Of every answer, microseconds, sorted.
@@ -49,14 +54,19 @@ pub(crate) struct Answers {
 /// Longest answer, bytes.
 const ANSWER_MAX: usize = 1 << 20;
 
+/// Bytes of an odd answer that are shown.
+const ODDITY_MAX: usize = 512;
+
 // === impl Load ===
 
 impl Load {
     /// A load whose requests name `keys` different keys where [`KEY`] stands.
     pub(crate) fn new(address: SocketAddr, connections: usize, request: Vec<u8>, keys: u64) -> Load {
-        let at = request.windows(KEY.len()).position(|bytes| bytes == KEY.as_bytes());
-        let keys = at.map(|at| Keys { at, count: keys.max(1) });
-        Load { address, connections, request, keys }
+        let windows = request.windows(KEY.len()).enumerate();
+        let places: Arc<[usize]> =
+            windows.filter(|(_, bytes)| *bytes == KEY.as_bytes()).map(|(at, _)| at).collect();
+        let keys = (!places.is_empty()).then(|| Keys { places, count: keys.max(1) });
+        Load { address, connections, request, keys, pace: Duration::ZERO }
     }
 }
 
@@ -64,12 +74,14 @@ impl Load {
 
 impl Keys {
     /// Writes the key of this number into the request.
-    fn write(self, request: &mut [u8], number: u64) {
-        let mut rest = number % self.count;
-        let digits = request.get_mut(self.at..self.at + KEY.len()).unwrap_or_default();
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
+    fn write(&self, request: &mut [u8], number: u64) {
+        for &at in &*self.places {
+            let mut rest = number % self.count;
+            let digits = request.get_mut(at..at + KEY.len()).unwrap_or_default();
+            for digit in digits.iter_mut().rev() {
+                *digit = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
         }
     }
 }
@@ -117,9 +129,9 @@ async fn one(mut stream: TcpStream, load: Load, i: u64, until: Instant) -> anyho
     let mut buffer = Vec::with_capacity(4_096);
     let mut request = load.request;
     // Spread out, so that no two connections ask for the same key all the time.
-    let mut number = load.keys.map_or(0, |keys| i * keys.count / load.connections.max(1) as u64);
+    let mut number = load.keys.as_ref().map_or(0, |keys| i * keys.count / load.connections.max(1) as u64);
     loop {
-        if let Some(keys) = load.keys {
+        if let Some(keys) = &load.keys {
             keys.write(&mut request, number);
         }
         number += 1;
@@ -131,6 +143,13 @@ async fn one(mut stream: TcpStream, load: Load, i: u64, until: Instant) -> anyho
             return Ok(answers);
         }
         answers.add(status, now - asked);
+        if answers.oddity.is_none() && answers.other > 0 {
+            let shown = buffer.get(..buffer.len().min(ODDITY_MAX)).unwrap_or_default();
+            answers.oddity = Some(String::from_utf8_lossy(shown).into_owned());
+        }
+        if !load.pace.is_zero() {
+            tokio::time::sleep_until((asked + load.pace).min(until).into()).await;
+        }
     }
 }
 
@@ -185,6 +204,7 @@ impl Answers {
         self.ok += other.ok;
         self.limited += other.limited;
         self.other += other.other;
+        self.oddity = self.oddity.take().or(other.oddity);
         self.latencies_us.extend(other.latencies_us);
     }
 
@@ -208,11 +228,12 @@ mod tests {
 
     #[test]
     fn keys_count_up_and_begin_again() {
-        let load = Load::new(([127, 0, 0, 1], 1).into(), 1, get("/", "x-api-key: ########\r\n"), 12);
+        let headers = "x-api-key: ########\r\nx-again: a########\r\n";
+        let load = Load::new(([127, 0, 0, 1], 1).into(), 1, get("/", headers), 12);
         let mut request = load.request.clone();
         for (number, digits) in [(3, "00000003"), (11, "00000011"), (12, "00000000")] {
-            load.keys.unwrap().write(&mut request, number);
-            assert!(String::from_utf8_lossy(&request).contains(digits));
+            load.keys.as_ref().unwrap().write(&mut request, number);
+            assert_eq!(String::from_utf8_lossy(&request).matches(digits).count(), 2);
         }
         assert!(Load::new(load.address, 1, get("/", ""), 5).keys.is_none());
     }

@@ -20,6 +20,9 @@ use process::Process;
 /// Longest start of anything here.
 const START: Duration = Duration::from_secs(20);
 
+/// How often it is looked whether something is ready; reports tell how long starts take.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Waits until `GET path` on the port is answered with 200.
 ///
 /// # Errors
@@ -36,6 +39,6 @@ async fn ready(process: &mut Process, port: u16, path: &str) -> anyhow::Result<(
         if process.has_ended() || tokio::time::Instant::now() > give_up_at {
             bail!("{} did not come up on port {port}:\n{}", process.name(), process.log_end());
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(LOOK).await;
     }
 }

@@ -67,6 +67,20 @@ pub(crate) fn added(rounds: &[Vec<Round>]) -> BTreeMap<&'static str, Added> {
         .collect()
 }
 
+/// The median latency that a system adds to plain Envoy at one connection, in one round.
+pub(crate) fn added_p50(round: &[Round], system: System) -> Option<f64> {
+    Some(point(round, ONE, system)?.p50_us - point(round, ONE, System::Plain)?.p50_us)
+}
+
+/// What the filter adds to the start of Envoy, milliseconds.
+pub(crate) fn vm_start_ms(rounds: &[Vec<Round>]) -> Option<f64> {
+    let of = |round: &[Round], system: System| {
+        round.iter().find(|one| one.system == system.name()).map(|one| one.start_ms)
+    };
+    let added = rounds.iter().filter_map(|round| Some(of(round, System::Local)? - of(round, System::Plain)?));
+    median(&added.collect::<Vec<_>>())
+}
+
 /// Processor time by system.
 pub(crate) fn costs(rounds: &[Vec<Round>]) -> BTreeMap<&'static str, Cost> {
     let of = |system: System, figure: fn(&Point) -> f64| typical(rounds, MANY, system, figure);
@@ -123,6 +137,7 @@ mod tests {
             envoy_rss: 0,
             foreign: 0.0,
             other: 0,
+            oddity: None,
         };
         Round { system: system.name(), points: vec![point; 3], start_ms: 1.0 }
     }

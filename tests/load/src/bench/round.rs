@@ -39,7 +39,7 @@ pub(crate) struct Round {
 }
 
 /// The figures of one measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Point {
     pub(crate) connections: usize,
     pub(crate) rps: f64,
@@ -55,6 +55,9 @@ pub(crate) struct Point {
     pub(crate) foreign: f64,
     /// Answers that were neither 2xx nor 429: there should be none.
     pub(crate) other: u64,
+    /// The beginning of one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) oddity: Option<String>,
 }
 
 /// A gateway under test with what it needs.
@@ -132,12 +135,18 @@ impl Gateway {
             envoy_rss: envoy.rss_bytes,
             foreign: CoreTimes::read().foreign_since(&cores, ours_ns),
             other: answers.other,
+            oddity: answers.oddity,
         })
     }
 
     async fn run(&self, connections: usize, keys: u64, length: Duration) -> anyhow::Result<Answers> {
         let request = closed_loop::get("/", &format!("x-api-key: key-{KEY}\r\n"));
         closed_loop::run(&Load::new(self.envoy.address(), connections, request, keys), length).await
+    }
+
+    /// Resident memory of Envoy, bytes.
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        self.envoy.usage().rss_bytes
     }
 
     /// Of Envoy, shim, Redis and ourselves, who ask and answer.
@@ -149,9 +158,5 @@ impl Gateway {
             shim.map(|shim| shim.redis().usage()).unwrap_or_default(),
             Usage::own(),
         ]
-    }
-
-    pub(crate) async fn version(&self) -> anyhow::Result<String> {
-        self.envoy.version().await
     }
 }

@@ -18,9 +18,20 @@ pub(crate) struct Scaled {
     pub(crate) point: Point,
     /// Resident memory of Envoy before, bytes.
     pub(crate) envoy_rss_before: u64,
+    /// The same when half of the keys were seen.
+    pub(crate) envoy_rss_half: u64,
 }
 
 const LIMITS: [usize; 3] = [1, 10, 200];
+
+// === impl Scaled ===
+
+impl Scaled {
+    /// Memory that Envoy took meanwhile, bytes.
+    pub(crate) fn grown_bytes(&self) -> f64 {
+        self.point.envoy_rss.saturating_sub(self.envoy_rss_before) as f64
+    }
+}
 
 /// Local and shared over the number of different keys. The largest number is asked for until each key was seen,
 /// at most `longest`.
@@ -40,11 +51,13 @@ pub(crate) async fn keys(
             let services = system.services(bench.echo, shim.as_ref().map(Shim::service));
             let gateway = bench.start(system.filters()?, system.backend(bench.echo), services, shim).await?;
             gateway.warm_up().await?;
+            let envoy_rss_before = gateway.rss_bytes();
             let first = gateway.measure(32, n, bench.length).await?;
-            let left_s = (n as f64 / first.rps - bench.length.as_secs_f64()).max(0.0);
-            let left = Duration::from_secs_f64(left_s).min(longest).max(bench.length);
-            let point = gateway.measure(32, n, left).await?;
-            curve.push(Scaled { system: system.name(), n, point, envoy_rss_before: first.envoy_rss });
+            let all = Duration::from_secs_f64(n as f64 / first.rps).min(longest);
+            let half = gateway.measure(32, n, (all / 2).max(bench.length)).await?;
+            let point = gateway.measure(32, n, all.max(bench.length)).await?;
+            let envoy_rss_half = half.envoy_rss;
+            curve.push(Scaled { system: system.name(), n, point, envoy_rss_before, envoy_rss_half });
         }
     }
     Ok(curve)
@@ -61,9 +74,10 @@ pub(crate) async fn limits(bench: &Bench<'_>) -> anyhow::Result<Vec<Scaled>> {
         let filters = many_limits(n)?;
         let gateway = bench.start(filters, System::Local.backend(bench.echo), Vec::new(), None).await?;
         gateway.warm_up().await?;
+        let envoy_rss_before = gateway.rss_bytes();
         let point = gateway.measure(32, KEYS, bench.length).await?;
-        let system = System::Local.name();
-        curve.push(Scaled { system, n: n as u64, point, envoy_rss_before: point.envoy_rss });
+        let (system, envoy_rss_half) = (System::Local.name(), point.envoy_rss);
+        curve.push(Scaled { system, n: n as u64, point, envoy_rss_before, envoy_rss_half });
     }
     Ok(curve)
 }

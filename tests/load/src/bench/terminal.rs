@@ -1,7 +1,9 @@
 //! The report in a terminal.
 
+use super::bar::Wanted;
 use super::report::Report;
 use super::system::System;
+use crate::plot::number;
 
 /// Prints ratios and a line for each system.
 pub(crate) fn print(report: &Report) {
@@ -32,12 +34,33 @@ pub(crate) fn print(report: &Report) {
     for (name, ratio) in &report.ratios {
         println!("{name:<32} {ratio:.3}");
     }
-    let redis = &report.redis;
-    println!(
-        "\nRedis: round trip {:.0} us, pipelined {:.0}/s, through the shim in batches of 32 {:.0} decisions/s",
-        redis.roundtrip_us, redis.pipelined_per_s, redis.batched_per_s
-    );
-    println!("the filter: {} KiB", report.wasm_bytes / 1_024);
+    if let Some(redis) = report.redis {
+        println!(
+            "\nRedis: round trip {:.0} us, pipelined {:.0}/s, through the shim in batches of 32 {:.0} decisions/s",
+            redis.roundtrip_us, redis.pipelined_per_s, redis.batched_per_s
+        );
+    }
+    if let Some(memory) = report.shim_memory {
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        println!(
+            "shim: {:.1} MiB idle, {:.1} MiB at {:.0} decisions/s",
+            mib(memory.idle_bytes),
+            mib(memory.busy_bytes),
+            memory.decisions_per_s
+        );
+    }
+    if let Some(ms) = report.vm_start_ms {
+        println!("the filter adds {ms:.0} ms to the start of Envoy");
+    }
+    println!();
+    for bar in &report.bars {
+        let (side, bound) = match bar.wanted {
+            Wanted::AtLeast(bound) => ("at least", bound),
+            Wanted::AtMost(bound) => ("at most", bound),
+        };
+        let met = if bar.met { "met" } else { "MISSED" };
+        println!("{met:<7} {:<32} {} ({side} {})", bar.measure, number(bar.is), number(bound));
+    }
 }
 
 fn one(value: Option<f64>) -> String {

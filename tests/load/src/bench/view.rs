@@ -1,5 +1,6 @@
 //! The report as a page with plots.
 
+use super::bar::{Bar, Wanted};
 use super::report::Report;
 use super::scale::Scaled;
 use super::system::System;
@@ -22,11 +23,18 @@ pub(crate) fn page(report: &Report) -> Page {
         report.seconds,
         report.wasm_bytes / 1_024,
     ));
+    page.heading("Promises");
+    page.table(&["measure", "", "here", "wanted"], &report.bars.iter().map(promise).collect::<Vec<_>>());
     page.heading("Ratios");
-    let ratios = report.ratios.iter().map(|(name, ratio)| vec![(*name).to_owned(), format!("{ratio:.3}")]);
-    page.table(&["ratio", "median"], &ratios.collect::<Vec<_>>());
+    let ratios = report
+        .ratios
+        .iter()
+        .map(|(name, ratio)| vec![(*name).to_owned(), String::new(), format!("{ratio:.3}")]);
+    page.table(&["ratio", "", "median"], &ratios.collect::<Vec<_>>());
     page.heading("Systems");
     page.table(&HEAD, &System::ALL.into_iter().map(|system| row(report, system)).collect::<Vec<_>>());
+    page.heading("Start and memory");
+    page.paragraph(&start_and_memory(report));
     page.heading("How cost grows");
     page.plots(&plots(report));
     page
@@ -45,6 +53,34 @@ const HEAD: [&str; 11] = [
     "Redis us",
     "start ms",
 ];
+
+fn start_and_memory(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(ms) = report.vm_start_ms {
+        text += &format!("The filter adds {ms:.0} ms to the start of Envoy. ");
+    }
+    if let Some(memory) = report.shim_memory {
+        let mib = |bytes: u64| number(bytes as f64 / 1_048_576.0);
+        text += &format!(
+            "The shim takes {} MiB when idle, {} MiB after some seconds of {:.0} decisions/s, for which it uses \
+             {:.0} % of a core.",
+            mib(memory.idle_bytes),
+            mib(memory.busy_bytes),
+            memory.decisions_per_s,
+            100.0 * memory.core,
+        );
+    }
+    text
+}
+
+fn promise(bar: &Bar) -> Vec<String> {
+    let wanted = match bar.wanted {
+        Wanted::AtLeast(bound) => format!("at least {}", number(bound)),
+        Wanted::AtMost(bound) => format!("at most {}", number(bound)),
+    };
+    let met = if bar.met { "met" } else { "MISSED" };
+    vec![bar.measure.into(), met.into(), number(bar.is), wanted]
+}
 
 fn row(report: &Report, system: System) -> Vec<String> {
     let name = system.name();
@@ -68,8 +104,9 @@ fn row(report: &Report, system: System) -> Vec<String> {
 fn plots(report: &Report) -> Vec<Plot> {
     let line = |name: &str, style, points| Line { name: name.into(), style, points };
     let batches = |figure: &dyn Fn(&super::redis::ByBatch) -> f64| {
-        report.redis.by_batch.iter().map(|one| (one.takes as f64, figure(one))).collect()
+        report.by_batch.iter().map(|one| (one.takes as f64, figure(one))).collect()
     };
+    let pipelined = report.redis.map_or(0.0, |redis| redis.pipelined_per_s);
     let shown =
         [System::Plain, System::Noop, System::LocalRatelimit, System::Local, System::Leased, System::Shared];
     let over_connections = |(style, system): (usize, System)| {
@@ -95,7 +132,7 @@ fn plots(report: &Report) -> Vec<Plot> {
             "Memory that keys add to Envoy",
             "keys",
             "MiB",
-            curves(&report.by_keys, |one| grown(one) / 1_048_576.0),
+            curves(&report.by_keys, |one| one.grown_bytes() / 1_048_576.0),
         ),
         plot(
             "Processor time of Envoy over configured limits",
@@ -109,11 +146,7 @@ fn plots(report: &Report) -> Vec<Plot> {
             "decisions/s",
             vec![
                 line("through the shim", 0, batches(&|one| one.decisions_per_s)),
-                line(
-                    &format!("redis-benchmark -P 16: {}", number(report.redis.pipelined_per_s)),
-                    5,
-                    batches(&|_| report.redis.pipelined_per_s),
-                ),
+                line(&format!("redis-benchmark -P 16: {}", number(pipelined)), 5, batches(&|_| pipelined)),
             ],
         ),
         plot(
@@ -126,10 +159,6 @@ fn plots(report: &Report) -> Vec<Plot> {
             ],
         ),
     ]
-}
-
-fn grown(one: &Scaled) -> f64 {
-    one.point.envoy_rss.saturating_sub(one.envoy_rss_before) as f64
 }
 
 fn curves(scaled: &[Scaled], figure: impl Fn(&Scaled) -> f64) -> Vec<Line> {

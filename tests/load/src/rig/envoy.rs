@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -11,14 +11,12 @@ use anyhow::Context;
 use super::config::Config;
 use super::process::{Process, Usage};
 use super::{artifact, port, ready};
-use crate::generate::transport;
 
 /// Envoy, ready to serve; ends with its handle.
 #[derive(Debug)]
 pub(crate) struct Envoy {
     process: Process,
     port: u16,
-    admin_port: u16,
     start_took: Duration,
 }
 
@@ -43,7 +41,7 @@ impl Envoy {
         let started = Instant::now();
         let mut process = Process::start(name, folder, command)?;
         ready(&mut process, admin_port, "/ready").await?;
-        Ok(Envoy { process, port, admin_port, start_took: started.elapsed() })
+        Ok(Envoy { process, port, start_took: started.elapsed() })
     }
 
     /// Where it serves.
@@ -59,13 +57,38 @@ impl Envoy {
     pub(crate) fn usage(&self) -> Usage {
         self.process.usage()
     }
+}
 
-    /// Its version, as `/server_info` tells it.
-    pub(crate) async fn version(&self) -> anyhow::Result<String> {
-        let answer = transport::ask(port::local(self.admin_port), "GET", "/server_info").await?;
-        let info: serde_json::Value = serde_json::from_slice(&answer.body)?;
-        let version = info.get("version").and_then(|version| version.as_str()).unwrap_or_default();
-        // <commit>/<version>/<state>/<build>/<tls>
-        Ok(version.split('/').nth(1).unwrap_or(version).to_owned())
+/// The version of the Envoy that would be started.
+///
+/// # Errors
+///
+/// There is none, or it does not run.
+pub(crate) fn version() -> anyhow::Result<String> {
+    let envoy = artifact::envoy()?;
+    let output = Command::new(&envoy).arg("--version").stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot run {}", envoy.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = parse_version(&text).map(str::to_owned);
+    version.with_context(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        format!("{} does not tell its version: {}{}", envoy.display(), text.trim(), errors.trim())
+    })
+}
+
+/// `... version: <commit>/<version>/<state>/<build>/<tls>`
+fn parse_version(text: &str) -> Option<&str> {
+    text.rsplit_once("version: ")?.1.split('/').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_from_what_envoy_prints() {
+        let text = "\nenvoy  version: 9e5580933739775e/1.40.0/Clean/RELEASE/BoringSSL\n\n";
+        assert_eq!(parse_version(text), Some("1.40.0"));
+        assert_eq!(parse_version("func-e version: 1.6.0"), None);
     }
 }
