@@ -102,7 +102,7 @@ pub struct Serve {
     #[arg(long, env = "SLUICEGATE_THREADS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
 
-    /// Connections served at once, each listener; beyond, new ones are closed.
+    /// Connections served at once, each listener; beyond, new ones are closed. Each takes a file descriptor.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", value_name = "N", default_value_t = 4_096,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
@@ -120,7 +120,7 @@ pub struct Serve {
     #[arg(long, env = "SLUICEGATE_IDLE_TIMEOUT", value_name = "TIME", default_value = "75m", value_parser = duration)]
     pub idle_timeout: Duration,
 
-    /// How long requests under way may take to finish after SIGTERM.
+    /// How long requests under way may take to finish after SIGTERM; a second SIGTERM ends them at once.
     #[arg(long, env = "SLUICEGATE_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub drain_timeout: Duration,
 
@@ -274,6 +274,8 @@ fn property(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
@@ -287,7 +289,21 @@ mod tests {
 
     #[test]
     fn the_definition_is_consistent() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_a_sentence_and_a_variable() {
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        let flags: Vec<_> = serve.get_arguments().filter(|flag| flag.get_long() != Some("help")).collect();
+        assert!(25 < flags.len());
+        for flag in flags {
+            let name = flag.get_long().unwrap();
+            let help = flag.get_help().unwrap().to_string();
+            assert!(15 <= help.len(), "{name}: {help}");
+            let variable = format!("SLUICEGATE_{}", name.to_uppercase().replace('-', "_"));
+            assert_eq!(flag.get_env().and_then(|env| env.to_str()), Some(variable.as_str()), "{name}");
+        }
     }
 }

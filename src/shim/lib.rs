@@ -3,7 +3,7 @@
 //! Modules, in reading order:
 //!
 //! - [`cli`], [`settings`], [`address`], [`token`]: what the server runs with
-//! - [`server`], [`listener`]: accepting, serving, stopping
+//! - [`server`], [`listener`], [`process`]: accepting, serving, stopping
 //! - [`public`], [`bounds`]: what filters ask, and what a batch may look like
 //! - [`store`], [`script`]: where tokens are counted: in memory, in Redis, behind Sentinel, in a Cluster
 //! - [`overrides`], [`admin`]: what operators ask
@@ -25,6 +25,7 @@ pub mod listener;
 pub mod log;
 pub mod metrics;
 pub mod overrides;
+pub mod process;
 pub mod public;
 pub mod script;
 pub mod server;

@@ -7,9 +7,10 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use sluicegate_shim::cli::{Cli, Command, Serve};
 use sluicegate_shim::listener::Listeners;
+use sluicegate_shim::process::Stop;
 use sluicegate_shim::settings::Settings;
-use sluicegate_shim::{check, explain, log, server};
-use tokio::signal::unix::{SignalKind, signal};
+use sluicegate_shim::{check, explain, log, process, server};
+use tracing::warn;
 
 /// The command line or a file is wrong (`EX_USAGE`).
 const EXIT_USAGE: u8 = 64;
@@ -59,16 +60,15 @@ fn serve(args: &Serve) -> ExitCode {
     }
     let result = runtime.enable_all().build().map_err(anyhow::Error::from).and_then(|runtime| {
         runtime.block_on(async {
+            process::raise_descriptors(&settings);
             let listeners = Listeners::bind(&settings).await?;
-            let mut terminate = signal(SignalKind::terminate())?;
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let shutdown = async move {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
+            let (mut first, mut second) = (Stop::listen()?, Stop::listen()?);
+            tokio::select! {
+                () = server::run(settings, listeners, async move { first.asked().await }) => {}
+                () = async { second.asked().await; second.asked().await } => {
+                    warn!("asked to stop a second time: stopped with requests still under way");
                 }
-            };
-            server::run(settings, listeners, shutdown).await;
+            }
             Ok(())
         })
     });

@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Incoming};
@@ -179,27 +179,8 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     match stream {
-        Stream::Tcp(tcp) => {
-            if has_input(tcp.readable(), &place.0, stopped.clone()).await {
-                speak(TokioIo::new(tcp), service, &place.0, stopped).await;
-            }
-        }
-        Stream::Unix(unix) => {
-            if has_input(unix.readable(), &place.0, stopped.clone()).await {
-                speak(TokioIo::new(unix), service, &place.0, stopped).await;
-            }
-        }
-    }
-}
-
-/// Waits for the first octets, which tell the protocol: hyper itself would wait for them for ever.
-async fn has_input<T>(readable: T, door: &Door, mut stopped: watch::Receiver<()>) -> bool
-where
-    T: Future<Output = std::io::Result<()>>,
-{
-    tokio::select! {
-        readable = tokio::time::timeout(door.idle_timeout, readable) => matches!(readable, Ok(Ok(()))),
-        _ = stopped.changed() => false,
+        Stream::Tcp(tcp) => speak(TokioIo::new(tcp), service, &place.0, stopped).await,
+        Stream::Unix(unix) => speak(TokioIo::new(unix), service, &place.0, stopped).await,
     }
 }
 
@@ -213,10 +194,24 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&has_asked);
+    let service = hyper::service::service_fn(move |request| {
+        asks.store(true, Ordering::Relaxed);
+        service.call(request)
+    });
+    // Until the first octets have told the protocol, hyper would wait for ever.
+    let silence = async {
+        tokio::time::sleep(door.idle_timeout).await;
+        if has_asked.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
     let mut connection = std::pin::pin!(door.builder.serve_connection(io, service));
     // What goes wrong with one connection is its peer's business; the next one starts anew.
     let _ = tokio::select! {
         result = connection.as_mut() => result,
+        () = silence => Ok(()),
         _ = stopped.changed() => {
             connection.as_mut().graceful_shutdown();
             connection.await

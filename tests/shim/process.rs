@@ -33,8 +33,8 @@ async fn a_token_is_required_when_there_is_one() {
     assert_eq!(refused, 5.0);
 }
 
-#[test]
-fn beyond_loopback_a_token_is_required() {
+#[tokio::test]
+async fn beyond_loopback_a_token_is_required() {
     let port = free_port();
     for listen in [format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
         let output = run(&["serve", "--store", "memory", "--listen", &listen]);
@@ -43,7 +43,7 @@ fn beyond_loopback_a_token_is_required() {
         assert!(error.contains("--listen") && error.contains("--token"), "{error}");
     }
     let shim = Shim::with("memory", &["--listen", &format!("0.0.0.0:{port}"), "--token", TOKEN]);
-    assert!(shim.log().contains("listening"));
+    eventually("it listens", Duration::from_secs(5), async || shim.log().contains("listening")).await;
 }
 
 #[test]
@@ -258,4 +258,26 @@ fn explain_tells_the_key_that_the_admin_calls_want() {
         );
     }
     assert_eq!(run(&["explain", "/nowhere"]).status.code(), Some(66));
+}
+
+/// Whoever asks twice does not want to wait: a second signal ends it in the middle of the drain.
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let redis = Redis::start(&[]);
+    let store = redis.url();
+    let mut shim =
+        Shim::with(&store, &["--store-timeout", "60s", "--request-timeout", "60s", "--drain-timeout", "60s"]);
+    shim.wait_ready();
+    redis.freeze();
+    let client = shim.client();
+    let ask = batch(&[only("five", 5)], &[one(&key(0))]);
+    let waiting = tokio::spawn(async move { client.post("/v1/take").body(ask.to_string()).try_send().await });
+    let under_way = async || shim.metrics().sum("sluicegate_shim_in_flight", &[]) == 1.0;
+    eventually("the batch is under way", Duration::from_secs(5), under_way).await;
+    shim.terminate();
+    eventually("it stops", Duration::from_secs(5), async || shim.log().contains("stopping")).await;
+    shim.terminate();
+    assert_eq!(shim.wait_end().code(), Some(0), "well before the 60 s of the drain");
+    assert!(waiting.await.unwrap().is_err());
+    assert!(shim.log().contains("a second time"), "{}", shim.log());
 }

@@ -18,6 +18,9 @@ pub const ADMIN_TOKEN: &str = "the-admin-token-of-tests";
 /// What makes a shim patient.
 const PATIENT: [&str; 4] = ["--store-timeout", "3s", "--request-timeout", "6s"];
 
+/// Variable that bounds the file descriptors of a shim.
+const DESCRIPTORS: &str = "SHIM_DESCRIPTORS";
+
 /// How long a shim may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -49,6 +52,11 @@ impl Shim {
     /// Starts one with further arguments; a `--listen` among them wins over a free port.
     pub fn with(store: &str, arguments: &[&str]) -> Shim {
         Shim::launch(store, arguments, Vec::new())
+    }
+
+    /// Starts one on the memory store that gets only so many file descriptors.
+    pub fn with_descriptors(n: usize) -> Shim {
+        Shim::launch("memory", &[], vec![(DESCRIPTORS.into(), n.to_string())])
     }
 
     /// Starts a patient one that lives by this clock.
@@ -133,6 +141,13 @@ impl Shim {
         assert!(status.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
+    /// The most memory that it ever had, KiB.
+    pub fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Waits for its end.
     pub fn wait_end(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
@@ -186,7 +201,11 @@ fn spawn(arguments: &[String], environment: &[(String, String)], folder: &Path) 
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
         log.expect("a file for the log")
     };
-    let child = Command::new(binary())
+    // The shell bounds itself, and becomes the shim.
+    let limited = format!("[ -z \"${DESCRIPTORS}\" ] || ulimit -n \"${DESCRIPTORS}\"; exec \"$0\" \"$@\"");
+    let child = Command::new("sh")
+        .args(["-c", &limited])
+        .arg(binary())
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
