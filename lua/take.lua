@@ -382,7 +382,11 @@ end
 
 function places.load(state, _, limit)
   local key, longest = state.key, now + limit[3]
-  call('ZREMRANGEBYSCORE', key, '-inf', now)
+  -- What is no set is not ours.
+  local swept = redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+  if type(swept) == 'table' then
+    call('DEL', key)
+  end
   local latest = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
   if latest and longest < tonumber(latest) then
     for _, slot in ipairs(call('ZRANGEBYSCORE', key, string.format('(%.0f', longest), '+inf')) do

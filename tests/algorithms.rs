@@ -4,8 +4,16 @@
 #[cfg(target_arch = "wasm32")]
 use wasm_bindgen_test::wasm_bindgen_test as test;
 
+#[cfg(not(target_arch = "wasm32"))]
+#[path = "algorithms/bounded.rs"]
+mod bounded;
+#[cfg(not(target_arch = "wasm32"))]
+#[path = "algorithms/bounds.rs"]
+mod bounds;
 #[path = "cases/algorithms.rs"]
 mod cases;
+#[path = "algorithms/sliding.rs"]
+mod sliding;
 
 use sluicegate_policy::store::{Ask, Store};
 use sluicegate_policy::verdict::Standing;

@@ -4,11 +4,13 @@
 //! could fill the store could wipe his own record. Room is made only from keys that are as good as new, a few of
 //! which are looked at for each newcomer. If none of them is, the newcomer is not remembered by itself but counted
 //! together with all others in his position, under one state for each limit's numbers: those newcomers share one
-//! quota until there is room again. [`Store::overflowed`] counts how often that happened.
+//! quota until there is room again. Whoever gets a state of his own then begins with what they used together, since part
+//! of it may be his; it drains as any use does. [`Store::overflowed`] counts how often that happened.
 //!
 //! Memory is counted in cells of about 100 bytes. A key takes one; a key of a sliding log or a concurrency limit
 //! takes what it may grow to, from the start.
 
+mod overflow;
 mod table;
 
 use std::hash::Hash;
@@ -18,13 +20,11 @@ use crate::algorithm::{Amount, State};
 use crate::limit::Algorithm;
 use crate::verdict::Standing;
 
+use overflow::Overflow;
 use table::{Entry, Table};
 
 /// Entries looked at to make room for one newcomer.
 const PROBES: usize = 32;
-
-/// States that newcomers share when the store is full; there is one for each limit's numbers.
-const OVERFLOWS_MAX: usize = 1_024;
 
 /// Entries of a log or places of a concurrency limit that fit in one cell.
 const PER_CELL: u64 = 4;
@@ -39,7 +39,7 @@ pub struct Store<K> {
     weight: usize,
     /// Where the search for rested keys goes on.
     hand: usize,
-    overflows: Vec<(Algorithm, State)>,
+    overflow: Overflow,
     evictions: u64,
     overflowed: u64,
     /// Kept between takes so that none allocates.
@@ -75,8 +75,10 @@ enum Origin {
     Entry(usize),
     /// A key that has none yet.
     New,
-    /// A key for which there is no room.
+    /// A key for which there is no room, counted with the others.
     Overflow,
+    /// A key for which there is not even a state to share.
+    Nowhere,
     /// The key of an earlier ask.
     Seat(usize),
 }
@@ -91,7 +93,7 @@ impl<K: Hash + Eq + Clone> Store<K> {
             capacity: capacity.min(u32::MAX as usize),
             weight: 0,
             hand: 0,
-            overflows: Vec::new(),
+            overflow: Overflow::default(),
             evictions: 0,
             overflowed: 0,
             seats: Vec::new(),
@@ -141,11 +143,17 @@ impl<K: Hash + Eq + Clone> Store<K> {
 
     /// Gives the place named `slot` back. A place that is not held changes nothing.
     pub fn release(&mut self, now_us: u64, key: &K, algorithm: &Algorithm, slot: u64) {
+        self.overflow.refund(now_us, algorithm, slot, 0);
         self.refund(now_us, key, algorithm, slot, 0);
     }
 
     /// Gives `n` tokens back that were taken a moment ago.
     pub fn refund(&mut self, now_us: u64, key: &K, algorithm: &Algorithm, slot: u64, n: u64) {
+        // What a key without a state took was counted with the others'.
+        if self.table.find(key).is_none() {
+            self.overflow.refund(now_us, algorithm, slot, n);
+            return;
+        }
         let asks = [Ask { key, algorithm, amount: Amount::exactly(n) }];
         self.seat(now_us, &asks);
         if let Some(seat) = self.seats.first_mut() {
@@ -206,22 +214,37 @@ impl<K: Hash + Eq + Clone> Store<K> {
                 }
                 (None, None) => {
                     self.overflowed += 1;
-                    Origin::Overflow
+                    self.in_common(now_us, asks, ask)
                 }
             };
             let mut state = match origin {
                 Origin::Entry(entry) => {
                     self.table.get_mut(entry).map(|entry| borrow(&mut entry.state, ask.algorithm))
                 }
-                Origin::Overflow => self.overflow(ask.algorithm).map(|state| borrow(state, ask.algorithm)),
-                Origin::New | Origin::Seat(_) => None,
+                Origin::Overflow => {
+                    self.overflow.get_mut(ask.algorithm).map(|state| borrow(state, ask.algorithm))
+                }
+                Origin::New => self.overflow.inherited(now_us, ask.algorithm),
+                Origin::Nowhere | Origin::Seat(_) => None,
             }
             .unwrap_or_default();
             let is_changed = match origin {
-                Origin::Seat(_) => false,
+                Origin::Nowhere | Origin::Seat(_) => false,
                 _ => state.load(ask.algorithm, now_us),
             };
             self.seats.push(Seat { origin, state, is_changed, taken: 0, granted: None });
+        }
+    }
+
+    /// Where an ask is counted for whose key there is no room.
+    fn in_common(&mut self, now_us: u64, asks: &[Ask<'_, K>], ask: &Ask<'_, K>) -> Origin {
+        let mut earlier = self.seats.iter().zip(asks);
+        let first = earlier
+            .position(|(seat, other)| seat.origin == Origin::Overflow && other.algorithm == ask.algorithm);
+        match first {
+            Some(first) => Origin::Seat(first),
+            None if self.overflow.has(now_us, ask.algorithm) => Origin::Overflow,
+            None => Origin::Nowhere,
         }
     }
 
@@ -231,9 +254,8 @@ impl<K: Hash + Eq + Clone> Store<K> {
         for (at, ask) in asks.iter().enumerate() {
             let taken = self.promised(at);
             let Some((seat, state)) = self.seated(at) else { continue };
-            // Newcomers beyond what can be told apart are refused: there is no state to count them in.
-            let granted = match (seat.origin, state) {
-                (Origin::Overflow, State::Empty) => None,
+            let granted = match seat.origin {
+                Origin::Nowhere => None,
                 _ => state.grant(ask.algorithm, now_us, taken, ask.amount),
             };
             all &= granted.is_some();
@@ -267,11 +289,11 @@ impl<K: Hash + Eq + Clone> Store<K> {
                 Origin::Entry(at) => self.put_back(at, seat.state, rested_us, weight(ask.algorithm)),
                 Origin::New if now_us < rested_us => self.remember(ask, seat.state, rested_us),
                 Origin::Overflow => {
-                    if let Some(state) = self.overflow(ask.algorithm) {
+                    if let Some(state) = self.overflow.get_mut(ask.algorithm) {
                         *state = seat.state;
                     }
                 }
-                Origin::New | Origin::Seat(_) => {}
+                Origin::New | Origin::Nowhere | Origin::Seat(_) => {}
             }
         }
         self.seats = seats;
@@ -325,20 +347,6 @@ impl<K: Hash + Eq + Clone> Store<K> {
                 _ => self.hand += 1,
             }
         }
-    }
-
-    /// The state that newcomers of these numbers share; `None` when there are too many different numbers.
-    fn overflow(&mut self, algorithm: &Algorithm) -> Option<&mut State> {
-        let known = self.overflows.iter().position(|(numbers, _)| numbers == algorithm);
-        let at = match known {
-            Some(at) => at,
-            None if self.overflows.len() < OVERFLOWS_MAX => {
-                self.overflows.push((algorithm.clone(), State::Empty));
-                self.overflows.len() - 1
-            }
-            None => return None,
-        };
-        self.overflows.get_mut(at).map(|(_, state)| state)
     }
 
     /// The seat of an ask, and the state it is about.

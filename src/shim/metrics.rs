@@ -88,6 +88,8 @@ pub struct StoreMetrics {
     pub refunds: Counter,
     /// Refunds that failed: tokens stay charged until they return by themselves.
     pub refunds_lost: Counter,
+    /// Asks by keys for which the memory store had no room.
+    pub overflows: Counter,
 }
 
 /// The kind of a failure, as a label.
@@ -213,6 +215,11 @@ impl StoreMetrics {
             self.refunds.clone(),
         );
         registry.register("store_refunds_lost", "Refunds that failed", self.refunds_lost.clone());
+        registry.register(
+            "store_overflows",
+            "Asks that share a quota because the memory store is full",
+            self.overflows.clone(),
+        );
     }
 }
 

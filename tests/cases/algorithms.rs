@@ -15,7 +15,7 @@ pub(crate) const START_US: u64 = 1_762_675_200_000_000;
 pub(crate) const MS: u64 = 1_000;
 pub(crate) const S: u64 = 1_000 * MS;
 pub(crate) const HOUR: u64 = 3_600 * S;
-const DAY: u64 = 24 * HOUR;
+pub(crate) const DAY: u64 = 24 * HOUR;
 
 /// A story about one key.
 pub(crate) struct Case {
@@ -372,6 +372,87 @@ pub(crate) fn cases() -> Vec<Case> {
                 at(0, all(2), [allow(1, 8, 2 * S), allow(1, 0, 60 * S), allow(1, 3, 60 * S)].concat()),
                 // The window refuses: the bucket keeps its eight, no place is taken. They would have allowed it.
                 at(0, all(3), [allow(0, 8, 2 * S), deny(0, 60 * S, 60 * S), allow(0, 3, 60 * S)].concat()),
+            ],
+        },
+        Case {
+            name: "fixed window: usage stays when the numbers change",
+            limits: vec![
+                ("a", fixed_window(10, 10 * S, Align::FirstUse)),
+                ("a", fixed_window(20, 10 * S, Align::FirstUse)),
+                ("a", fixed_window(4, 10 * S, Align::FirstUse)),
+                ("a", fixed_window(10, 5 * S, Align::FirstUse)),
+                ("a", fixed_window(10, HOUR, Align::FirstUse)),
+            ],
+            steps: vec![
+                at(0, ask(0, 6), allow(6, 4, 10 * S)),
+                // Raised: fourteen are left at once. Lowered below what is used: none, never fewer.
+                at(S, ask(1, 0), allow(0, 14, 9 * S)),
+                at(S, ask(2, 1), deny(0, 9 * S, 9 * S)),
+                // A longer window changes nothing for the one that runs.
+                at(S, ask(4, 1), allow(1, 3, 9 * S)),
+                // A shorter one ends within its own length from now.
+                at(2 * S, ask(3, 1), allow(1, 2, 5 * S)),
+                at(7 * S, ask(3, 1), allow(1, 9, 5 * S)),
+            ],
+        },
+        Case {
+            name: "sliding window: usage stays when the numbers change",
+            limits: vec![
+                ("a", sliding_window(10, 10 * S)),
+                ("a", sliding_window(20, 10 * S)),
+                ("a", sliding_window(4, 10 * S)),
+                ("a", sliding_window(10, 5 * S)),
+            ],
+            steps: vec![
+                at(0, ask(0, 6), allow(6, 4, 10 * S)),
+                at(S, ask(1, 0), allow(0, 14, 9 * S)),
+                // Four of four: when six are over, which is ten seconds after they came.
+                at(S, ask(2, 4), deny(0, 9 * S, 9 * S)),
+                // A shorter window: the end comes nearer, to 5 s from now, and what was taken at 0 s is over at 5 s.
+                at(S, ask(3, 1), allow(1, 3, 5 * S)),
+                at(6 * S - 1, ask(3, 4), deny(3, 1, 1)),
+                at(6 * S, ask(3, 10), allow(10, 0, 5 * S)),
+            ],
+        },
+        Case {
+            name: "sliding log: usage stays when the numbers change",
+            limits: vec![
+                ("a", sliding_log(10, 10 * S)),
+                ("a", sliding_log(20, 10 * S)),
+                ("a", sliding_log(4, 10 * S)),
+                ("a", sliding_log(10, 5 * S)),
+            ],
+            steps: vec![
+                at(0, ask(0, 3), allow(3, 7, 10 * S)),
+                at(4 * S, ask(0, 3), allow(3, 4, 10 * S)),
+                at(4 * S, ask(1, 0), allow(0, 14, 10 * S)),
+                // Six are used: two of four are there when the first three are over, four when all are.
+                at(4 * S, ask(2, 1), deny(0, 10 * S, 6 * S)),
+                at(4 * S, ask(2, 4), deny(0, 10 * S, 10 * S)),
+                // Under the shorter window the first three are over at 5 s.
+                at(5 * S, ask(3, 7), allow(7, 0, 5 * S)),
+            ],
+        },
+        Case {
+            name: "concurrency: places stay when the numbers change",
+            limits: vec![
+                ("a", concurrency(2, 60 * S)),
+                ("a", concurrency(5, 60 * S)),
+                ("a", concurrency(1, 60 * S)),
+                ("a", concurrency(2, 10 * S)),
+            ],
+            steps: vec![
+                at(0, place(1), allow(1, 1, 60 * S)),
+                at(0, place(2), allow(1, 0, 60 * S)),
+                // Raised: three more. Lowered below what is held: none, and one that is given back is not there yet.
+                at(S, ask(1, 0), allow(0, 3, 60 * S)),
+                at(S, ask(2, 1), deny(0, 60 * S, PLACE_RETRY_US)),
+                at(S, release(2, 1), vec![]),
+                at(S, ask(2, 1), deny(0, 60 * S, PLACE_RETRY_US)),
+                // A shorter time is in force at once: the other place is over 10 s from now.
+                at(2 * S, ask(3, 0), allow(0, 1, 10 * S)),
+                at(12 * S - 1, ask(3, 0), allow(0, 1, 10 * S)),
+                at(12 * S, ask(3, 0), allow(0, 2, 0)),
             ],
         },
         Case {

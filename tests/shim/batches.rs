@@ -100,6 +100,23 @@ async fn looking_costs_nothing_and_blocks_give_what_there_is() {
     .await;
 }
 
+/// Whoever could fill the store could wipe his own record, if keys in use were forgotten.
+#[tokio::test]
+async fn a_full_memory_forgets_nobody() {
+    let shim = Shim::with("memory", &["--memory-keys", "1000"]);
+    let client = shim.client();
+    let five = batch(&[only("five", 5)], &vec![one(&key(0)); 6]);
+    assert_eq!(passing(&take(&client, &five).await), 5);
+    for thousand in 1..=5 {
+        let takes: Vec<Value> = (0..1_000).map(|n| one(&key(1_000 * thousand + n))).collect();
+        take(&client, &batch(&[only("five", 5)], &takes)).await;
+    }
+    assert_eq!(passing(&take(&client, &five).await), 0, "it is remembered");
+    assert!(shim.metrics().sum("sluicegate_shim_store_overflows_total", &[]) > 3_000.0);
+    let fresh = batch(&[only("five", 5)], &[one(&key(9_999))]);
+    assert_eq!(passing(&take(&client, &fresh).await), 0, "newcomers share one quota, and it is used up");
+}
+
 #[tokio::test]
 async fn an_empty_batch_is_answered() {
     on_each_store(async |shim| {

@@ -177,7 +177,7 @@ async fn a_broken_connection_is_no_reason_to_ask_twice() {
 
 /// Errors that are answers: each is counted by its kind, and none is a refusal.
 #[tokio::test]
-async fn a_replica_is_not_used_and_a_foreign_value_is_no_obstacle() {
+async fn a_replica_is_not_used() {
     let redis = Redis::start(&[]);
     let shim = Shim::patient(&redis.url());
     shim.wait_ready();
@@ -190,4 +190,29 @@ async fn a_replica_is_not_used_and_a_foreign_value_is_no_obstacle() {
     eventually("the shim is not ready", RECOVERY, async || !shim.is_ready()).await;
     redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(&mut connection).unwrap();
     is_right_again(&client, "e").await;
+}
+
+/// Somebody has put something else where our keys are.
+#[tokio::test]
+async fn a_foreign_value_is_no_obstacle() {
+    let redis = Redis::start(&[]);
+    let shim = Shim::patient(&redis.url());
+    shim.wait_ready();
+    let client = shim.client();
+    let mut connection = redis.connection();
+    let own = |limit: &str| format!("sluicegate:default:{{{}}}:{limit}:{}", &key(0)[..6], key(0));
+    let places = json!(["places", {"concurrency": {"max": 2, "release_after_us": 60_000_000}}]);
+    for foreign in [["SET", "text"], ["RPUSH", "item"], ["SADD", "member"]] {
+        for name in [own("two"), format!("{}:c", own("places"))] {
+            redis::cmd("DEL").arg(&name).exec(&mut connection).unwrap();
+            redis::cmd(foreign[0]).arg(&name).arg(foreign[1]).exec(&mut connection).unwrap();
+        }
+        let mut three =
+            batch(&[only("two", 2), places.clone()], &vec![json!([[0, key(0), 1, 1], [1, key(0), 1, 1]]); 3]);
+        for slot in 0..3 {
+            three["takes"][slot]["slot"] = json!(slot);
+        }
+        assert_eq!(passing(&take(&client, &three).await), 2, "{foreign:?}");
+    }
+    assert_eq!(shim.metrics().sum("sluicegate_shim_store_errors_total", &[]), 0.0);
 }

@@ -25,6 +25,7 @@ pub struct Memory {
     shards: Vec<Mutex<Store<Box<str>>>>,
     clock: Clock,
     ledger: Mutex<Ledger>,
+    metrics: StoreMetrics,
 }
 
 /// Unix time that never steps: the clock of the system is read once.
@@ -45,7 +46,8 @@ impl Memory {
     pub(crate) fn new(keys: usize, metrics: &StoreMetrics) -> Memory {
         metrics.up.set(1);
         let shard = |_| Mutex::new(Store::new(keys.div_ceil(SHARDS), fastrand::u64(..)));
-        Memory { shards: (0..SHARDS).map(shard).collect(), clock: Clock::new(), ledger: Mutex::default() }
+        let shards = (0..SHARDS).map(shard).collect();
+        Memory { shards, clock: Clock::new(), ledger: Mutex::default(), metrics: metrics.clone() }
     }
 
     pub(crate) fn take(&self, batch: &Batch) -> Answer {
@@ -152,7 +154,9 @@ impl Memory {
                 .filter(mine)
                 .map(|(_, key, algorithm, amount)| Ask { key, algorithm, amount: *amount })
                 .collect();
+            let overflowed = store.overflowed();
             allowed &= store.take(now_us, slot, &asks, &mut part);
+            self.metrics.overflows.inc_by(store.overflowed() - overflowed);
             for (place, standing) in places.zip(&part) {
                 if let Some(slot) = standings.get_mut(place) {
                     *slot = *standing;
