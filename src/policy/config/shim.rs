@@ -13,7 +13,7 @@ pub(super) fn shim(value: &Value<'_>) -> Option<Shim> {
     let authority = fields.or("authority", "sluicegate-shim", authority);
     let token = fields.optional("token", token);
     let timeout_us = fields.or("timeout", 50_000, |value| value.duration_us(1_000..=10_000_000));
-    let breaker = fields.or("breaker", (5, 2_000_000), breaker);
+    let breaker = fields.or("breaker", (5, 1_000_000), breaker);
     let batch_max = fields.or("batch_max", 256, |value| value.size(1..=1_024));
     let waiting_max = fields.or("waiting_max", 4_096, |value| value.size(1..=65_536));
     let in_flight_max = fields.or("in_flight_max", 2, |value| value.size(1..=8));
@@ -34,7 +34,7 @@ pub(super) fn shim(value: &Value<'_>) -> Option<Shim> {
 fn breaker(value: &Value<'_>) -> Option<(u32, u64)> {
     let fields: Fields<'_> = value.fields(&["failures", "open_for"])?;
     let failures = fields.or("failures", 5, |value| u32::try_from(value.integer(1..=1_000)?).ok());
-    let open_us = fields.or("open_for", 2_000_000, |value| value.duration_us(10_000..=60_000_000));
+    let open_us = fields.or("open_for", 1_000_000, |value| value.duration_us(10_000..=60_000_000));
     Some((failures?, open_us?))
 }
 
