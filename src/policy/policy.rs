@@ -142,7 +142,7 @@ pub struct Overload {
 pub struct Upstream {
     /// Envoy cluster name.
     pub cluster: Box<str>,
-    /// Fixed bound on requests in flight in one Envoy, 1 to 1,000,000; `None` means it is learnt.
+    /// Fixed bound on requests in flight in one worker, 1 to 1,000,000; `None` means it is learnt.
     pub max_in_flight: Option<u64>,
     /// The connection bound of the cluster (`circuit_breakers` `max_connections`), 1 to 1,000,000, for when the
     /// admin endpoint cannot be asked; `None` means it is read from the stats.

@@ -129,10 +129,11 @@ impl Station {
         if arrival.remaining_us == Some(0) {
             return Some(ShedReason::Deadline);
         }
-        let estimate = self.estimate();
-        if self.bounds.max_in_flight.is_some_and(|bound| bound as f64 <= estimate) {
+        // Its own count alone: what is known of the others is a tick old, and a bound that is guessed is none.
+        if self.bounds.max_in_flight.is_some_and(|bound| bound <= self.entry.in_flight) {
             return Some(ShedReason::HardCap);
         }
+        let estimate = self.estimate();
         let Some(guidance) = self.guidance.take() else {
             let cap = if index == 0 { 2 * UNKNOWN_CAP } else { UNKNOWN_CAP };
             return (cap <= self.entry.in_flight).then_some(ShedReason::HardCap);
