@@ -16,6 +16,10 @@ const RECENT_ANSWERS: f64 = 60.0;
 const TESTED_S: f64 = 0.25;
 /// A recent average that is higher by this is no chance.
 const CHANCE: f64 = 1.15;
+/// A recent average that is this much lower is none either.
+const FELL: f64 = 1.25;
+/// A capacity to count on forgets within this time, seconds.
+const FORGET_S: f64 = 60.0;
 
 /// An estimate of the capacity.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +43,10 @@ impl Capacity {
         self.recent.add(ended, gain(elapsed_s, recent_s));
         if busy {
             self.busy_s += elapsed_s;
-            // A mean over what was seen so far, then a running one.
-            self.value.add(ended, elapsed_s / self.busy_s.min(BUSY_S).max(elapsed_s));
+            // A mean over what was seen so far, then a running one, unless the upstream has become much slower.
+            let fell = self.recent.value() * FELL < self.value();
+            let constant = if fell { RECENT_S } else { self.busy_s.min(BUSY_S) };
+            self.value.add(ended, (elapsed_s / constant.max(elapsed_s)).min(1.0));
         }
         // What was finished can be finished.
         let proven = if busy { self.recent.value() / CHANCE } else { self.calm.value() };
@@ -62,5 +68,35 @@ impl Capacity {
     /// The upstream has been busy, so the figure is its capacity and not just the most it was asked for.
     pub(super) fn tested(&self) -> bool {
         TESTED_S <= self.busy_s
+    }
+}
+
+/// A capacity to count on: chance hardly moves it, a rise does at once, and a fall is for others to explain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steady {
+    value: f64,
+    /// Since it last jumped, seconds.
+    since_s: f64,
+}
+
+impl Steady {
+    pub(super) fn from_value(value: f64) -> Steady {
+        Steady { value, since_s: 1.0 }
+    }
+
+    /// Takes in the estimate of a tick.
+    pub(super) fn follow(&mut self, capacity: f64, elapsed_s: f64) {
+        if CHANCE * self.value < capacity {
+            *self = Steady { value: capacity, since_s: 0.0 };
+            return;
+        }
+        self.since_s += elapsed_s;
+        let constant = if self.value < capacity { RAISE_S } else { self.since_s.min(FORGET_S) };
+        self.value += (elapsed_s / constant.max(elapsed_s)).min(1.0) * (capacity - self.value);
+    }
+
+    /// Requests a second; 0 when unknown.
+    pub(super) fn value(&self) -> f64 {
+        self.value
     }
 }

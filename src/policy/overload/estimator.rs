@@ -4,7 +4,7 @@ use super::backlog::Backlog;
 use super::capacity::Capacity;
 use super::delay::{Delay, Sample};
 use super::knee::{Knee, Pressure};
-use super::record::{CLASSES, TenantRate};
+use super::record::TenantRate;
 use super::reserve;
 use super::snapshot::Guidance;
 use super::stats::ClusterStats;
@@ -16,9 +16,10 @@ use crate::policy::Law;
 /// A request that is not selected still gets in below this part of the limit.
 const CLOSED_POOL: f64 = 0.85;
 const CLOSED_LATENCY: f64 = 0.9;
-/// Delay inside the upstream that a right connection bound cannot cause: the queue hides behind it, in units of the
-/// delay target.
-const HIDDEN: f64 = 4.0;
+/// How much more than the fair rate is selected of a heavy tenant, since not all that is selected gets in.
+const HEAVY_SLACK: f64 = 1.2;
+/// The latency law must see a limit below this part of the connection bound to take over.
+const HIDDEN: f64 = 0.8;
 
 /// What a leader keeps about one upstream.
 #[derive(Debug)]
@@ -32,7 +33,6 @@ pub(super) struct Estimator {
     demand: Demand,
     backlog: Backlog,
     polled_us: u64,
-    hidden_ticks: u32,
     hidden: bool,
 }
 
@@ -63,7 +63,6 @@ impl Estimator {
             demand: Demand::default(),
             backlog: Backlog::default(),
             polled_us: 0,
-            hidden_ticks: 0,
             hidden: false,
         }
     }
@@ -85,7 +84,7 @@ impl Estimator {
         let known = if pool.is_some() { &self.capacity } else { self.delay.capacity() };
         let fits = demand < 0.9 * known.value();
         let queue_least = (2.0 * flow.workers as f64).max(4.0);
-        self.update_delay(flow, pool, fits, queue_least);
+        self.update_delay(flow, fits, queue_least);
         let known = if pool.is_some() { &self.capacity } else { self.delay.capacity() };
         let (capacity, tested) = (known.value(), known.tested());
         let queue = (capacity * self.target_us / 1e6).max(queue_least);
@@ -105,22 +104,19 @@ impl Estimator {
             tenants: tenants.to_vec(),
             ..Guidance::default()
         };
-        for class in 0..CLASSES {
-            let (Some(offered), Some(room)) = (offered.get(class), thinning.room.get(class)) else {
-                continue;
-            };
-            if let Some(fair) = fair_rate(class, tenants, *offered, *room)
-                && let Some(rate) = guidance.fair_rate.get_mut(class)
-                && let Some(select) = guidance.select.get_mut(class)
+        let classes =
+            offered.iter().zip(thinning.room).zip(&mut guidance.select).zip(&mut guidance.fair_rate);
+        for (class, (((offered, room), select), rate)) in classes.enumerate() {
+            // The level is that of what is really left: slack on top of it would be the heavy ones' alone.
+            if *select < 1.0
+                && let Some(fair) = fair_rate(class, tenants, *offered, room)
             {
-                *rate = fair.rate.max(1e-6);
-                *select = fair.share_below;
+                *rate = (HEAVY_SLACK * fair.rate).max(1e-6);
+                *select = (*select * offered / room.max(1e-3) * fair.share_below).min(1.0);
             }
         }
         match pool {
-            Some(bound) => {
-                // A bound nobody has filled yet may be far above what the upstream can do.
-                let limit = bound.min(self.delay.cap());
+            Some(limit) => {
                 guidance.engaged = self.knee.engaged();
                 guidance.pending = reading.pending;
                 guidance.limit = limit;
@@ -143,19 +139,23 @@ impl Estimator {
         guidance
     }
 
-    /// The connection bound, where the pool law applies.
-    fn pool_bound(&self) -> Option<f64> {
+    /// The connection bound, where the pool law applies. By itself it applies where the latency law, which runs beside
+    /// it, would let in more: a lower limit means that the bound is too high to show the queue, or not yet tried.
+    fn pool_bound(&mut self) -> Option<f64> {
+        let bound = self.knee.bound()?;
         match self.law {
             Law::Latency => None,
-            Law::Pool => self.knee.bound(),
-            Law::Auto if self.hidden => None,
-            Law::Auto => self.knee.bound(),
+            Law::Pool => Some(bound),
+            Law::Auto => {
+                let ceiling = if self.delay.armed() { self.delay.level() } else { self.delay.cap() };
+                self.hidden = ceiling < if self.hidden { bound } else { HIDDEN * bound };
+                (!self.hidden).then_some(bound)
+            }
         }
     }
 
-    /// The latency law runs beside the pool law, to find out when a bound is too high to show the queue.
-    fn update_delay(&mut self, flow: &Flow, pool: Option<f64>, fits: bool, queue_least: f64) {
-        let bound = pool.unwrap_or(f64::MAX);
+    fn update_delay(&mut self, flow: &Flow, fits: bool, queue_least: f64) {
+        let bound = self.knee.bound().filter(|_| self.law != Law::Latency).unwrap_or(f64::MAX);
         let active = flow.in_flight.min(bound);
         let inside = if 0.0 < flow.in_flight { active / flow.in_flight } else { 1.0 };
         let sample = Sample {
@@ -168,11 +168,6 @@ impl Estimator {
             blocked: 0.0 < flow.shed.iter().sum(),
             fits,
         };
-        self.delay.update(&sample, queue_least);
-        if pool.is_some() && self.law == Law::Auto {
-            let slow = HIDDEN < self.delay.excess() && 0.9 * bound.min(self.delay.cap()) <= active;
-            self.hidden_ticks = if slow { self.hidden_ticks + 1 } else { 0 };
-            self.hidden = 3 <= self.hidden_ticks;
-        }
+        self.delay.update(&sample, bound, queue_least);
     }
 }

@@ -13,7 +13,7 @@ const RELAXED: [f64; CLASSES] = [12.0, 3.6, 3.0, 2.4, 1.8];
 /// let in does not depend on how deep the overload is.
 const PRESSED: [[f64; CLASSES]; CLASSES] = [
     [4.0, 1.2, 1.0, 0.8, 0.8],
-    [12.0, 1.6, 1.0, 0.8, 0.8],
+    [12.0, 1.2, 0.9, 0.8, 0.8],
     [12.0, 2.6, 1.5, 1.0, 0.8],
     [12.0, 3.0, 2.2, 1.4, 0.8],
     [12.0, 3.2, 2.4, 1.8, 1.2],

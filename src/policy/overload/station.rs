@@ -171,6 +171,9 @@ impl Station {
         let open = open_for(guidance, arrival.tenant, index, now_us);
         let threshold = if selected { open } else { open.min(guidance.closed) };
         if estimate < threshold {
+            if !selected {
+                self.tenants.charge(tenant, index);
+            }
             return None;
         }
         let spared = self.floors.get(index).is_some_and(Floor::affords)

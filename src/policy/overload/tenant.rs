@@ -39,8 +39,7 @@ impl Tenants {
         if self.slots.is_empty() {
             self.slots = vec![Slot::default(); SLOTS];
         }
-        let start = mix(tenant ^ mix(class as u64)) as usize % (SLOTS / WAYS) * WAYS;
-        let ways = self.slots.get_mut(start..start + WAYS)?;
+        let ways = self.ways(tenant, class);
         let known = ways.iter().position(|slot| slot.tenant == tenant && slot.class == class);
         let index = match known {
             Some(index) => index,
@@ -60,6 +59,19 @@ impl Tenants {
         slot.weight = f64::from(weight.max(1));
         slot.count += 1.0;
         Some(slot.selector.select(share))
+    }
+
+    /// A request that was not selected got in all the same.
+    pub(super) fn charge(&mut self, tenant: u64, class: usize) {
+        let known = |slot: &&mut Slot| slot.tenant == tenant && slot.class == class;
+        if let Some(slot) = self.ways(tenant, class).iter_mut().find(known) {
+            slot.selector.charge();
+        }
+    }
+
+    fn ways(&mut self, tenant: u64, class: usize) -> &mut [Slot] {
+        let start = mix(tenant ^ mix(class as u64)) as usize % (SLOTS / WAYS) * WAYS;
+        self.slots.get_mut(start..start + WAYS).unwrap_or_default()
     }
 
     /// Ends a tick: moves the averages and names the heaviest.

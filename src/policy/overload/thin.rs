@@ -17,6 +17,9 @@ const FALL: f64 = 1.25;
 /// Time constant of the classes' parts, seconds: a small class needs longer to be counted.
 const PART_S: f64 = 1.0;
 
+/// Requests that may have got in without being selected.
+const DEBT_MAX: f64 = 16.0;
+
 /// Demand by class, smoothed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
@@ -59,7 +62,7 @@ impl Demand {
 pub(super) struct Thinning {
     /// 0 to 1.
     pub(super) select: [f64; CLASSES],
-    /// Requests a second left for a class by those above it.
+    /// Requests a second really left for a class by those above it.
     pub(super) room: [f64; CLASSES],
     /// The first class that does not fit whole.
     pub(super) marginal: Option<usize>,
@@ -71,18 +74,19 @@ pub(super) fn thin(offered: &[f64; CLASSES], capacity: f64) -> Thinning {
     if capacity <= 0.0 {
         return thinning;
     }
-    let mut room = capacity * SLACK;
+    let mut above = 0.0;
     for (class, ((select, left), rate)) in
         thinning.select.iter_mut().zip(&mut thinning.room).zip(offered).enumerate()
     {
-        *left = room;
+        *left = (capacity - above).max(0.0);
+        let room = (capacity * SLACK - above).max(0.0);
         if room < *rate {
             *select = room / rate;
             thinning.marginal.get_or_insert(class);
         } else if thinning.marginal.is_some() && room <= 0.0 {
             *select = 0.0;
         }
-        room = (room - rate).max(0.0);
+        above += rate;
     }
     thinning
 }
@@ -101,6 +105,11 @@ impl Selector {
             self.credit -= 1.0;
         }
         selected
+    }
+
+    /// A request that was not selected got in all the same: it counts against the next ones.
+    pub(super) fn charge(&mut self) {
+        self.credit = (self.credit - 1.0).max(-DEBT_MAX);
     }
 }
 
