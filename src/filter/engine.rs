@@ -1,7 +1,6 @@
 //! What the root context and the requests of one plugin in one VM share.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use sluicegate_policy::batch::BatchId;
@@ -24,8 +23,8 @@ pub(crate) struct Engine {
     pub(crate) gate: Gate,
     pub(crate) random: Random,
     pub(crate) metrics: Metrics,
-    /// Callouts under way, by token.
-    pub(crate) calls: HashMap<u32, Call>,
+    /// Callouts under way: token and what for. There are two or three at once.
+    calls: Vec<(u32, Call)>,
     clock: Clock,
     /// Wakes the root context; `None` if the host has no queues: then ticks do.
     queue: Option<u32>,
@@ -55,12 +54,28 @@ impl Engine {
         let queue = policy.shim.as_ref().and_then(|_| host::register_queue(&name).ok());
         let metrics = Metrics::define(&policy);
         let gate = Gate::new(policy, seed, now_us);
-        Engine { gate, random, metrics, calls: HashMap::new(), clock, queue, woken: false }
+        Engine { gate, random, metrics, calls: Vec::new(), clock, queue, woken: false }
     }
 
     /// Microseconds; never goes back.
     pub(crate) fn now_us(&mut self) -> u64 {
         self.clock.read(host::system_us())
+    }
+
+    /// The time, as far as it matters to what is told next about a request: each look at the clock is a host call.
+    pub(crate) fn time_for(&mut self, stream: u32) -> u64 {
+        if self.gate.is_timed(stream) { self.now_us() } else { self.clock.last_us() }
+    }
+
+    /// Notes a callout.
+    pub(crate) fn called(&mut self, token: u32, call: Call) {
+        self.calls.push((token, call));
+    }
+
+    /// What a callout that came back was for.
+    pub(crate) fn came_back(&mut self, token: u32) -> Option<Call> {
+        let place = self.calls.iter().position(|(known, _)| *known == token)?;
+        Some(self.calls.swap_remove(place).1)
     }
 
     /// Whether the root context has to be woken, and through which queue.

@@ -1,6 +1,7 @@
 //! One request: headers in, action out.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
@@ -9,7 +10,7 @@ use sluicegate_policy::request::Request;
 use sluicegate_policy::response::Response;
 
 use crate::engine::Shared;
-use crate::host;
+use crate::host::{self, HeaderMap};
 
 /// A request. What is known of it is kept by the gate, under the number of its context.
 pub(crate) struct Http {
@@ -17,11 +18,13 @@ pub(crate) struct Http {
     engine: Shared,
 }
 
-/// The headers and attributes of the current request.
-struct HostRequest;
+/// The headers and attributes of the current request, the headers read with the first of them.
+#[derive(Default)]
+struct HostRequest(OnceCell<HeaderMap>);
 
-/// The fields of the current response.
-struct HostResponse;
+/// The fields of the current response, read with the first of them.
+#[derive(Default)]
+struct HostResponse(OnceCell<HeaderMap>);
 
 // === impl Http ===
 
@@ -36,7 +39,7 @@ impl Http {
         let Some(engine) = engine.as_mut() else { return (Step::Pass, None) };
         let now_us = engine.now_us();
         let random = engine.random.next();
-        let step = engine.gate.begin(&HostRequest, self.id, now_us, random);
+        let step = engine.gate.begin(&HostRequest::default(), self.id, now_us, random);
         (step, engine.wake())
     }
 
@@ -44,10 +47,8 @@ impl Http {
         // Borrowed only if the host ends a request inside a callback of another, and then nothing can be done.
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
         let Some(engine) = engine.as_mut() else { return };
-        if engine.gate.knows(self.id) {
-            let now_us = engine.now_us();
-            engine.gate.end(self.id, now_us);
-        }
+        let now_us = engine.time_for(self.id);
+        engine.gate.end(self.id, now_us);
         let queue = engine.wake();
         wake(queue);
     }
@@ -89,19 +90,15 @@ impl HttpContext for Http {
         if let Some(engine) = self.engine.borrow_mut().as_mut()
             && engine.gate.knows(self.id)
         {
-            let now_us = engine.now_us();
-            for field in engine.gate.response(self.id, &HostResponse, now_us) {
-                // A field that cannot be set is left out; the response goes on.
-                let _ = host::set_response_header(field.name, &field.value);
-            }
+            let now_us = engine.time_for(self.id);
+            engine.gate.response(self.id, &HostResponse::default(), now_us);
         }
         Action::Continue
     }
-
-    fn on_log(&mut self) {
-        self.end();
-    }
 }
+
+// The end of a request is the end of its context: the callbacks that Envoy makes just before, for access logs, would
+// be calls into the VM that tell nothing new.
 
 impl Drop for Http {
     fn drop(&mut self) {
@@ -111,9 +108,8 @@ impl Drop for Http {
 
 /// Gives the current or entered request this answer.
 pub(crate) fn respond(response: &Response) {
-    let fields: Vec<(&str, &str)> = response.fields.iter().map(|f| (f.name, f.value.as_str())).collect();
-    let sent =
-        host::respond(response.status, response.details, &fields, &response.body, response.grpc_status);
+    let fields = response.fields.iter().map(|field| (field.name, &*field.value));
+    let sent = host::respond(response.status, response.details, fields, &response.body, response.grpc_status);
     if let Err(refused) = sent {
         log::error!("a refusal could not be sent: status {}", refused.0);
     }
@@ -132,7 +128,7 @@ fn wake(queue: Option<u32>) {
 
 impl Request for HostRequest {
     fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        host::request_header(name).map(Cow::Owned)
+        self.0.get_or_init(host::request_headers).get(name)
     }
 
     fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
@@ -144,6 +140,11 @@ impl Request for HostRequest {
 
 impl ResponseFields for HostResponse {
     fn field(&self, name: &str) -> Option<Vec<u8>> {
-        host::response_header(name)
+        self.0.get_or_init(host::response_headers).get(name).map(Cow::into_owned)
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        // A field that cannot be set is left out; the response goes on.
+        let _ = host::set_response_header(name, value);
     }
 }

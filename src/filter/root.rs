@@ -98,9 +98,7 @@ impl Root {
             host::call(&shim.cluster, &headers, body, timeout)
         };
         self.with(|engine| match sent {
-            Ok(token) => {
-                engine.calls.insert(token, Call::Take(callout.batch));
-            }
+            Ok(token) => engine.called(token, Call::Take(callout.batch)),
             Err(_) => {
                 let now_us = engine.now_us();
                 engine.gate.answer(callout.batch, None, now_us);
@@ -164,9 +162,7 @@ impl Root {
         let timeout = Duration::from_millis(poll.timeout_us.div_ceil(1_000));
         let sent = host::call(&poll.cluster, &headers, &[], timeout);
         self.with(|engine| match sent {
-            Ok(token) => {
-                engine.calls.insert(token, Call::Poll);
-            }
+            Ok(token) => engine.called(token, Call::Poll),
             Err(_) => {
                 let now_us = engine.now_us();
                 if let Some(control) = engine.gate.saturation_mut() {
@@ -179,7 +175,7 @@ impl Root {
 
 impl Context for Root {
     fn on_http_call_response(&mut self, token: u32, headers: usize, body_len: usize, _: usize) {
-        let Some(Some(call)) = self.with(|engine| engine.calls.remove(&token)) else { return };
+        let Some(Some(call)) = self.with(|engine| engine.came_back(token)) else { return };
         let is_ok = headers > 0 && host::callout_header(":status").as_deref() == Some(b"200");
         match call {
             Call::Take(batch) => {
@@ -203,15 +199,6 @@ impl Context for Root {
                 });
             }
         }
-    }
-
-    fn on_done(&mut self) -> bool {
-        self.with(|engine| {
-            let now_us = engine.now_us();
-            engine.metrics.flush_now(&mut engine.gate, now_us);
-            engine.metrics.withdraw();
-        });
-        true
     }
 }
 
@@ -254,6 +241,16 @@ impl RootContext for Root {
 
     fn get_type(&self) -> Option<ContextType> {
         Some(ContextType::HttpContext)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        self.with(|engine| {
+            let now_us = engine.now_us();
+            engine.metrics.flush_now(&mut engine.gate, now_us);
+            engine.metrics.withdraw();
+        });
     }
 }
 

@@ -19,11 +19,12 @@ mod numbers;
 mod reply;
 mod saturation;
 mod stream;
+mod streams;
 mod take;
 
 pub use reply::ResponseFields;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::batch::{BatchId, Batcher};
 use crate::breaker::Breaker;
@@ -42,6 +43,7 @@ use answer::Deciding;
 use local::Local;
 use numbers::Numbers;
 use stream::{Phase, Stream};
+use streams::Streams;
 
 /// All decisions of one worker.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ pub struct Gate {
     denials: Denials,
     leases: Leases,
     local: Local,
-    streams: HashMap<u32, Stream>,
+    streams: Streams,
     /// Streams that wait their turn in a leaky bucket: (when, which).
     delayed: BTreeSet<(u64, u32)>,
     counts: Counts,
@@ -144,7 +146,7 @@ impl Gate {
             denials: Denials::default(),
             leases: Leases::default(),
             local: Local::new(seed.iter().fold(0, |mixed, part| mixed ^ part)),
-            streams: HashMap::new(),
+            streams: Streams::default(),
             delayed: BTreeSet::new(),
             counts: Counts::new(policy.limits.len()),
             steps: VecDeque::new(),
@@ -160,7 +162,7 @@ impl Gate {
         if class == Class::Exempt && !self.exempt.take(now_us) {
             class = Class::Normal;
         }
-        let mut stream = Stream::new(class, random);
+        let mut stream = Stream::new(class, random, self.streams.hits());
         stream.deadline_us = self.deadline_us(request, now_us);
         if let Err(shed) = self.saturate(request, &mut stream, now_us) {
             stream.hear(request);
@@ -192,7 +194,7 @@ impl Gate {
             return None;
         }
         let streams = &self.streams;
-        let waits = |id: u32| streams.get(&id).is_some_and(|stream| stream.phase == Phase::Waiting);
+        let waits = |id: u32| streams.get(id).is_some_and(|stream| stream.phase == Phase::Waiting);
         let batch = way.batcher.next(waits, body, now_us)?;
         self.counts.sent(way.batcher.takes_in(batch));
         Some(Callout { batch, timeout_us: way.timeout_us })
@@ -216,7 +218,7 @@ impl Gate {
                 break;
             }
             self.delayed.pop_first();
-            if let Some(stream) = self.streams.remove(&id) {
+            if let Some(stream) = self.streams.remove(id) {
                 let step = self.admit(id, stream);
                 self.steps.push_back((id, step));
             }
@@ -225,7 +227,7 @@ impl Gate {
 
     /// Whether the request is being held.
     pub fn is_holding(&self, id: u32) -> bool {
-        self.streams.get(&id).is_some_and(|stream| stream.phase != Phase::Admitted)
+        self.streams.get(id).is_some_and(|stream| stream.phase != Phase::Admitted)
     }
 
     /// A change of state for the log.
@@ -272,9 +274,15 @@ impl Gate {
         Some(control.tick(shared, now_us))
     }
 
+    /// Whether the time matters to what is told next about this request: [`Gate::response`] or [`Gate::end`].
+    /// Otherwise any time will do, such as the last one that was told.
+    pub fn is_timed(&self, id: u32) -> bool {
+        self.streams.get(id).is_some_and(Stream::is_timed)
+    }
+
     /// Whether the request has begun and not ended.
     pub fn knows(&self, id: u32) -> bool {
-        self.streams.contains_key(&id)
+        self.streams.get(id).is_some()
     }
 
     /// Saturation control, for its ticks and polls.

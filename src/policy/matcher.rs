@@ -48,6 +48,8 @@ pub struct Matcher {
     exempt_rules: Bits,
     /// Rules without a condition on the path.
     pathless_rules: Bits,
+    /// Whether there are any others: if not, the path is not even read.
+    has_paths: bool,
     classes: Vec<Class>,
     class_header: Option<AttributeId>,
     path: AttributeId,
@@ -136,6 +138,7 @@ impl Matcher {
             .chain(&policy.exempt)
             .collect();
         let (rules, first_exempt) = (patterns.len(), limits.saturating_add(classes));
+        let has_paths = !patterns.iter().all(|pattern| index::is_pathless(pattern));
         let pathless = patterns.iter().enumerate().filter(|(_, pattern)| index::is_pathless(pattern));
         let pathless_rules = Bits::from_members(rules, pathless.map(|(rule, _)| rule));
         let mut keys = Keys::new(
@@ -160,6 +163,7 @@ impl Matcher {
             class_rules: Bits::from_members(rules, limits..first_exempt),
             exempt_rules: Bits::from_members(rules, first_exempt..rules),
             pathless_rules,
+            has_paths,
             classes: policy.classes.iter().map(|rule| rule.class).collect(),
             class_header: policy.class_header.as_deref().map(|name| attributes.header(name)),
             path: attributes.header(":path"),
@@ -267,14 +271,21 @@ impl Matcher {
         })
     }
 
+    /// Whether the request at hand has this method.
+    pub fn has_method(&self, method: &[u8], request: &dyn Request, scratch: &mut Scratch) -> bool {
+        let mut reader = Reader { request, attributes: &self.attributes, memo: &mut scratch.memo };
+        reader.bytes(self.preflight.method) == Some(method)
+    }
+
     /// Whether the request at hand is a CORS preflight: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
     pub fn is_preflight(&self, request: &dyn Request, scratch: &mut Scratch) -> bool {
         let mut reader = Reader { request, attributes: &self.attributes, memo: &mut scratch.memo };
         let Preflight { method, origin, wanted_method } = self.preflight;
-        reader.bytes(method) == Some(b"OPTIONS")
-            && [origin, wanted_method]
-                .into_iter()
-                .all(|header| reader.bytes(header).is_some_and(|value| !value.trim_ascii().is_empty()))
+        // First what hardly any request has: what is not there is not copied either.
+        [wanted_method, origin]
+            .into_iter()
+            .all(|header| reader.bytes(header).is_some_and(|value| !value.trim_ascii().is_empty()))
+            && reader.bytes(method) == Some(b"OPTIONS")
     }
 
     fn begin(&self, random: u64, scratch: &mut Scratch) {
@@ -287,6 +298,10 @@ impl Matcher {
 
     /// Sets `found` to the rules whose path condition holds.
     fn find(&self, reader: &mut Reader<'_>, stack: &mut trie::Stack, found: &mut Bits) -> Spelling {
+        if !self.has_paths {
+            found.copy_from(&self.pathless_rules);
+            return Spelling::Plain;
+        }
         let (path, spelling) = normal_path(self.path, reader);
         match path {
             Some(path) => self.index.on_path(reader.memo.bytes(path), stack, found),

@@ -11,6 +11,7 @@ mod quota;
 pub use fields::{Field, rate_limit_fields};
 pub use quota::{Held, Quota};
 
+use crate::decimal::Decimal;
 use crate::policy::Responses;
 use crate::verdict::ShedReason;
 
@@ -38,27 +39,34 @@ pub struct Response {
 /// What the answer has to know about the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// A gRPC call.
+    /// A gRPC call. (What `HEAD` wants, no body, Envoy sees to itself.)
     pub grpc: bool,
-    /// A `HEAD` request.
-    pub head: bool,
 }
 
 /// 429: one or more limits are used up. `held` are all limits that the request met; the refusing ones are those
 /// whose standing is not allowed. `random` spreads `Retry-After` if the operator wants it spread.
-pub fn quota_exceeded(responses: &Responses, dialect: Dialect, held: &[Held<'_>], random: u64) -> Response {
-    let refusing = || held.iter().filter(|held| held.standing.is_some_and(|s| !s.allowed));
+pub fn quota_exceeded<'a>(
+    responses: &Responses,
+    dialect: Dialect,
+    held: impl Iterator<Item = Held<'a>> + Clone,
+    random: u64,
+) -> Response {
+    let refusing = || held.clone().filter(|held| held.standing.is_some_and(|s| !s.allowed));
     let retry_after_us =
         refusing().filter_map(|held| held.standing).map(|s| s.retry_after_us).max().unwrap_or(0);
     let retry_after_s = whole_seconds(jittered(retry_after_us, responses.retry_after_jitter_percent, random));
     let names: Vec<&str> = refusing().map(|held| held.quota.name()).collect();
 
-    let mut fields = vec![
-        Field::new("retry-after", retry_after_s.to_string()),
-        Field::new("cache-control", "no-store"),
-        Field::new("x-envoy-ratelimited", "true"),
-    ];
-    fields.extend(rate_limit_fields(&responses.fields, held, |_| None));
+    let mut fields = Vec::with_capacity(8);
+    fields.push(Field::new("retry-after", digits(retry_after_s)));
+    fields.push(Field::new("cache-control", "no-store"));
+    fields.push(Field::new("x-envoy-ratelimited", "true"));
+    rate_limit_fields(
+        &responses.fields,
+        held.clone(),
+        |_| None,
+        |name, value| fields.push(Field::new(name, value.to_owned())),
+    );
     let refusal = body::Refusal {
         status: 429,
         grpc_status: GRPC_RESOURCE_EXHAUSTED,
@@ -80,14 +88,14 @@ pub fn saturated(
 ) -> Response {
     let retry_after_s = retry_after_s.max(1);
     let mut fields = vec![
-        Field::new("retry-after", retry_after_s.to_string()),
+        Field::new("retry-after", digits(retry_after_s)),
         Field::new("cache-control", "no-store"),
         Field::new("x-envoy-overloaded", "true"),
         Field::new("x-shed-reason", reason.name()),
     ];
     if dialect.grpc {
         // gRFC A6: the client's retry policy waits this long before its next attempt.
-        fields.push(Field::new("grpc-retry-pushback-ms", (retry_after_s * 1_000).to_string()));
+        fields.push(Field::new("grpc-retry-pushback-ms", digits(retry_after_s * 1_000)));
     }
     let refusal = body::Refusal {
         status: 503,
@@ -104,6 +112,10 @@ pub fn saturated(
 /// Microseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3).
 pub fn whole_seconds(us: u64) -> u64 {
     us.div_ceil(1_000_000).max(1)
+}
+
+fn digits(number: u64) -> String {
+    Decimal::new(number).as_str().to_owned()
 }
 
 /// Adds a random share of up to `percent`; never takes any away.

@@ -6,6 +6,7 @@
 //! Host calls are counted by name.
 
 mod imports;
+mod pairs;
 mod process;
 
 use std::collections::BTreeMap;

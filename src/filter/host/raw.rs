@@ -26,6 +26,8 @@ unsafe extern "C" {
         size: *mut usize,
     ) -> u32;
 
+    pub(super) fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, size: *mut usize) -> u32;
+
     pub(super) fn proxy_replace_header_map_value(
         map: u32,
         name: *const u8,

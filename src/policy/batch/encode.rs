@@ -1,6 +1,7 @@
 //! Writes the body of a batch by hand: this is the hot path, and every part but the numbers is known beforehand.
 
 use crate::batch::{Note, Take};
+use crate::decimal::Decimal;
 use crate::wire;
 
 /// Bytes of one ask at most: index, key, two numbers and punctuation.
@@ -168,17 +169,6 @@ impl Encoder {
     }
 }
 
-/// Decimal digits.
-fn push_number(body: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0u8; 20];
-    let mut len = 0;
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        number /= 10;
-        len += 1;
-        if number == 0 {
-            break;
-        }
-    }
-    body.extend_from_slice(digits.get(digits.len() - len..).unwrap_or_default());
+fn push_number(body: &mut Vec<u8>, number: u64) {
+    body.extend_from_slice(Decimal::new(number).as_bytes());
 }

@@ -14,7 +14,7 @@ use crate::overload::arrival;
 impl Gate {
     /// A request has ended, whatever ended it. Harmless when it is not known (any more).
     pub fn end(&mut self, id: u32, now_us: u64) {
-        let Some(mut stream) = self.streams.remove(&id) else { return };
+        let Some(mut stream) = self.streams.remove(id) else { return };
         match stream.phase {
             // Its take may be on the way: slots are given back when the answer comes.
             Phase::Waiting => {
@@ -40,17 +40,12 @@ impl Gate {
                 self.release(&stream, now_us);
             }
         }
+        self.streams.reuse(stream.hits);
     }
 
     /// Charges what the response says it has cost.
-    pub(super) fn charge(
-        &mut self,
-        stream: &Stream,
-        response: &dyn ResponseFields,
-        status: u16,
-        now_us: u64,
-    ) {
-        for hit in &stream.hits {
+    pub(super) fn charge(&mut self, hits: &[Hit], response: &dyn ResponseFields, status: u16, now_us: u64) {
+        for hit in hits {
             let Some(limit) = self.policy.limits.get(hit.limit) else { continue };
             if hit.cost > 0 || hit.course == Course::Refused {
                 continue;
@@ -80,7 +75,7 @@ impl Gate {
     /// Gives back the slots of a request that has them.
     pub(super) fn release(&mut self, stream: &Stream, now_us: u64) {
         for hit in &stream.hits {
-            if self.has_slot(hit) {
+            if hit.has_slot {
                 match (hit.wire_key, hit.course, &mut self.shim) {
                     // Also where no answer came: the slot may have been given out all the same.
                     (Some(key), _, Some(way)) => way.batcher.note(Note::Release {
@@ -105,10 +100,6 @@ impl Gate {
                 way.batcher.note(Note::Release { variant: ask.variant, key: ask.key, slot });
             }
         }
-    }
-
-    fn has_slot(&self, hit: &Hit) -> bool {
-        self.matcher.variants().algorithm(hit.variant).is_some_and(is_concurrency) && hit.cost > 0
     }
 }
 

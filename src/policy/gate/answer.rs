@@ -59,7 +59,7 @@ impl Gate {
 
     /// Stops waiting for a decision about a request.
     pub(super) fn give_up(&mut self, id: u32, now_us: u64) {
-        if let Some(stream) = self.streams.remove(&id) {
+        if let Some(stream) = self.streams.remove(id) {
             if stream.phase == Phase::Waiting {
                 let step = self.fall_back(id, stream, now_us);
                 self.steps.push_back((id, step));
@@ -72,9 +72,7 @@ impl Gate {
     /// Remembers what a verdict says beyond the request that asked: blocks and denials.
     fn learn(&mut self, take: &Take, verdict: Option<&[Standing]>, now_us: u64) {
         let still_waits = match take.purpose {
-            Purpose::Request(id) => {
-                self.streams.get(&id).is_some_and(|stream| stream.phase == Phase::Waiting)
-            }
+            Purpose::Request(id) => self.streams.get(id).is_some_and(|stream| stream.phase == Phase::Waiting),
             Purpose::Refill | Purpose::Shadow => false,
         };
         let allowed = verdict.is_some_and(|standings| standings.iter().all(|standing| standing.allowed));
@@ -106,7 +104,7 @@ impl Gate {
 
     /// The request that asked, if it is still there.
     fn resolve(&mut self, id: u32, take: &Take, verdict: Option<&[Standing]>, now_us: u64) {
-        let Some(mut stream) = self.streams.remove(&id) else {
+        let Some(mut stream) = self.streams.remove(id) else {
             // Its client left. A slot it may have got is given back.
             if verdict.is_none_or(|standings| standings.iter().all(|standing| standing.allowed)) {
                 self.release_take(take);

@@ -19,6 +19,8 @@ pub(super) struct Hit {
     pub(super) cost: u64,
     /// What is charged after the response, if its status says so; 0 when the response says how much.
     pub(super) price: u64,
+    /// It takes a slot, which is given back at the end.
+    pub(super) has_slot: bool,
     pub(super) course: Course,
     /// How the key stands, where that is known.
     pub(super) standing: Option<Standing>,

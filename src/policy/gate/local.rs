@@ -36,19 +36,26 @@ impl Local {
         look: bool,
         now_us: u64,
     ) -> bool {
-        if !hits.iter().any(is_counted) {
-            return true;
+        let ask = |key, hit: &Hit| {
+            let algorithm = &numbers.get(hit.variant)?.share;
+            Some(Ask { key, algorithm, amount: Amount::exactly(if look { 0 } else { hit.cost }) })
+        };
+        let mut counted = hits.iter_mut().filter(|hit| is_counted(hit));
+        let Some(first) = counted.next() else { return true };
+        // Nearly always there is one, and then no list is made.
+        if counted.next().is_none() {
+            let key = key(first);
+            let Some(ask) = ask(&key, first) else { return true };
+            let taken = self.store.take(now_us, slot, &[ask], &mut self.standings);
+            first.standing = self.standings.first().copied();
+            return taken;
         }
         let keys: Vec<u128> = hits.iter().map(key).collect();
         let asks: Vec<Ask<'_, u128>> = hits
             .iter()
             .zip(&keys)
             .filter(|(hit, _)| is_counted(hit))
-            .filter_map(|(hit, key)| {
-                let algorithm = &numbers.get(hit.variant)?.share;
-                let amount = Amount::exactly(if look { 0 } else { hit.cost });
-                Some(Ask { key, algorithm, amount })
-            })
+            .filter_map(|(hit, key)| ask(key, hit))
             .collect();
         let taken = self.store.take(now_us, slot, &asks, &mut self.standings);
         for (hit, standing) in hits.iter_mut().filter(|hit| is_counted(hit)).zip(&self.standings) {

@@ -49,7 +49,8 @@ impl Gate {
             attempt: number(request, "x-envoy-attempt-count")
                 .and_then(|n| u32::try_from(n).ok())
                 .unwrap_or(1),
-            streaming: is_streaming(request),
+            streaming: is_streaming(request)
+                || self.matcher.has_method(b"CONNECT", request, &mut self.scratch),
             random: stream.random,
         };
         match control.admit(&arrival, now_us) {
@@ -120,7 +121,6 @@ fn grpc_timeout_us(value: &[u8]) -> Option<u64> {
 /// Requests that may last for ever say nothing about capacity when they stay.
 fn is_streaming(request: &dyn Request) -> bool {
     request.header("upgrade").is_some()
-        || request.header(":method").as_deref() == Some(b"CONNECT")
         || request.header("accept").is_some_and(|value| value.starts_with(b"text/event-stream"))
 }
 

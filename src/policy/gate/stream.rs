@@ -40,17 +40,24 @@ pub(super) enum Phase {
 // === impl Stream ===
 
 impl Stream {
-    pub(super) fn new(class: Class, random: u64) -> Self {
+    /// A request that met nothing yet; `hits` is an empty list.
+    pub(super) fn new(class: Class, random: u64, hits: Vec<Hit>) -> Self {
         Stream {
             class,
             phase: Phase::Waiting,
             deadline_us: None,
             dialect: Dialect::default(),
             ticket: None,
-            hits: Vec::new(),
+            hits,
             random,
             answered: None,
         }
+    }
+
+    /// Whether anything is measured, charged or given back when it is answered or ends.
+    pub(super) fn is_timed(&self) -> bool {
+        let is_plain = self.ticket.is_none() && self.deadline_us.is_none() && self.phase == Phase::Admitted;
+        !is_plain || self.hits.iter().any(|hit| hit.cost == 0 || hit.has_slot)
     }
 
     /// Copies what an answer to the request has to know: later its headers may be gone.
@@ -58,11 +65,8 @@ impl Stream {
         let content_type = request.header("content-type");
         // As Envoy tells gRPC: `application/grpc-web` is another thing.
         let grpc = content_type.as_deref().and_then(|value| value.strip_prefix(b"application/grpc"));
-        self.dialect = Dialect {
-            grpc: grpc
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+") || rest.starts_with(b";")),
-            head: request.header(":method").as_deref() == Some(b"HEAD"),
-        };
+        self.dialect.grpc =
+            grpc.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"+") || rest.starts_with(b";"));
     }
 
     /// Names the slots that the request takes, below 2^53.

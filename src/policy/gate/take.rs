@@ -76,6 +76,7 @@ impl Gate {
             wire_key: None,
             cost,
             price,
+            has_slot: cost > 0 && is_concurrency(algorithm),
             course: Course::Local,
             standing: None,
         };

@@ -1,6 +1,7 @@
 //! The body of refusals.
 
 use super::{Dialect, Field, Response};
+use crate::decimal::Decimal;
 use crate::policy::Body;
 
 /// Registered problem types of draft-ietf-httpapi-ratelimit-headers.
@@ -26,22 +27,22 @@ impl Refusal<'_> {
         if dialect.grpc {
             return self.render_grpc(fields);
         }
-        let (content_type, text) = match body {
-            Body::Problem => (Some("application/problem+json"), self.problem()),
-            Body::Json => (Some("application/json"), self.json()),
-            Body::None => (None, String::new()),
-            Body::Own { content_type, text } => (Some(content_type.as_ref()), String::from(text.as_ref())),
+        let text = match body {
+            Body::Problem => {
+                fields.push(Field::new("content-type", "application/problem+json"));
+                self.problem()
+            }
+            Body::Json => {
+                fields.push(Field::new("content-type", "application/json"));
+                self.json()
+            }
+            Body::None => String::new(),
+            Body::Own { content_type, text } => {
+                fields.push(Field::new("content-type", content_type.to_string()));
+                text.to_string()
+            }
         };
-        if let Some(content_type) = content_type {
-            fields.push(Field::new("content-type", content_type));
-        }
-        Response {
-            status: self.status,
-            grpc_status: None,
-            fields,
-            body: if dialect.head { String::new() } else { text },
-            details: self.details,
-        }
+        Response { status: self.status, grpc_status: None, fields, body: text, details: self.details }
     }
 
     /// A "trailers-only" answer. Envoy writes these fields itself where it sees a gRPC call; where it does not,
@@ -66,10 +67,19 @@ impl Refusal<'_> {
 
     /// RFC 9457. Limit names are `[a-z0-9_-]`, so nothing here needs escaping.
     fn problem(&self) -> String {
-        let mut text = format!(
-            "{{\"type\":\"{PROBLEM_TYPES}{}\",\"title\":\"{}\",\"status\":{}",
-            self.error, self.title, self.status
-        );
+        let mut text = String::with_capacity(256);
+        let status = Decimal::new(self.status.into());
+        for part in [
+            "{\"type\":\"",
+            PROBLEM_TYPES,
+            self.error,
+            "\",\"title\":\"",
+            self.title,
+            "\",\"status\":",
+            status.as_str(),
+        ] {
+            text.push_str(part);
+        }
         self.push_violated(&mut text, "violated-policies");
         text.push('}');
         text
@@ -83,8 +93,14 @@ impl Refusal<'_> {
     }
 
     fn push_violated(&self, text: &mut String, member: &str) {
+        let mut open = [",\"", member, "\":[\""];
+        for name in self.violated {
+            open.iter().for_each(|part| text.push_str(part));
+            text.push_str(name);
+            open = ["\",", "\"", ""];
+        }
         if !self.violated.is_empty() {
-            text.push_str(&format!(",\"{member}\":[\"{}\"]", self.violated.join("\",\"")));
+            text.push_str("\"]");
         }
     }
 }

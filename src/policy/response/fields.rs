@@ -1,5 +1,8 @@
 //! The RateLimit fields, in four conventions.
 
+use std::borrow::Cow;
+
+use crate::decimal::Decimal;
 use crate::policy::FieldStyle;
 use crate::response::{Held, whole_seconds};
 use crate::verdict::Standing;
@@ -10,36 +13,38 @@ pub struct Field {
     /// Lower case.
     pub name: &'static str,
     /// Visible ASCII.
-    pub value: String,
+    pub value: Cow<'static, str>,
 }
 
 impl Field {
     /// A field.
-    pub fn new(name: &'static str, value: impl Into<String>) -> Self {
+    pub fn new(name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         Field { name, value: value.into() }
     }
 }
 
-/// The fields that tell a client how it stands: the tightest limit, and in `RateLimit-Policy` all of them.
+/// Gives `set` the fields that tell a client how it stands: the tightest limit, and in `RateLimit-Policy` all of
+/// them.
 ///
 /// `upstream` reads a field that the response already has. Those stay, unless ours are tighter: an intermediary
 /// must not loosen what the origin has said. Without any standing there are no fields: they are never invented.
-pub fn rate_limit_fields(
+pub fn rate_limit_fields<'a>(
     styles: &[FieldStyle],
-    held: &[Held<'_>],
+    held: impl Iterator<Item = Held<'a>> + Clone,
     upstream: impl Fn(&str) -> Option<Vec<u8>>,
-) -> Vec<Field> {
-    let Some((tightest, standing)) = tightest(held) else { return Vec::new() };
+    mut set: impl FnMut(&'static str, &str),
+) {
+    let Some((tightest, standing)) = tightest(held.clone()) else { return };
     let quota = tightest.quota;
     let remaining = standing.remaining;
     // A refused client needs to know when it may come back, the same moment that Retry-After names.
     let reset_us = if standing.allowed { standing.reset_us } else { standing.retry_after_us };
     let reset_s = if reset_us == 0 { 0 } else { whole_seconds(reset_us) };
 
-    let mut fields: Vec<Field> = Vec::with_capacity(3 * styles.len());
-    for style in styles {
+    for (nth, style) in styles.iter().enumerate() {
         let names = style.names();
-        if fields.iter().any(|field| names.contains(&field.name)) {
+        // Two drafts share their names.
+        if styles.iter().take(nth).any(|earlier| earlier.names() == names) {
             continue;
         }
         let theirs = upstream(style.remaining_field());
@@ -49,29 +54,28 @@ pub fn rate_limit_fields(
         match style {
             FieldStyle::Triple | FieldStyle::XRateLimit => {
                 let values = [quota.requests(), remaining, reset_s];
-                fields.extend(
-                    names.iter().zip(values).map(|(name, value)| Field::new(name, value.to_string())),
-                );
+                for (name, value) in names.iter().zip(values) {
+                    set(name, Decimal::new(value).as_str());
+                }
             }
             FieldStyle::Draft11 | FieldStyle::Draft12 => {
                 let (left, until) = if *style == FieldStyle::Draft11 { ("r", "t") } else { ("a", "w") };
-                let policies: Vec<&str> = held.iter().map(|held| held.quota.policy_item()).collect();
-                fields.push(Field::new("ratelimit-policy", policies.join(", ")));
+                let policies: Vec<&str> = held.clone().map(|held| held.quota.policy_item()).collect();
+                set("ratelimit-policy", &policies.join(", "));
                 let mut item = format!("\"{}\";{left}={remaining}", quota.name());
                 // An effective window of nothing says nothing, and draft -12 wants it positive.
                 if reset_s > 0 {
                     item.push_str(&format!(";{until}={reset_s}"));
                 }
-                fields.push(Field::new("ratelimit", item));
+                set("ratelimit", &item);
             }
         }
     }
-    fields
 }
 
 /// Of the refusing limits the one that takes longest; if none refuses, the one with least left.
-fn tightest<'a, 'b>(held: &'b [Held<'a>]) -> Option<(&'b Held<'a>, Standing)> {
-    let told = held.iter().filter(|held| held.is_known);
+fn tightest<'a>(held: impl Iterator<Item = Held<'a>>) -> Option<(Held<'a>, Standing)> {
+    let told = held.filter(|held| held.is_known);
     told.filter_map(|held| held.standing.map(|standing| (held, standing))).min_by_key(|(_, standing)| {
         let wait_us = if standing.allowed { standing.reset_us } else { standing.retry_after_us };
         let left = if standing.allowed { standing.remaining } else { 0 };

@@ -83,7 +83,27 @@ impl<K: Hash + Eq> Table<K> {
 
 /// Seeded, so that nobody can prepare keys that fall together.
 fn hash<K: Hash>(seed: u64, key: &K) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(seed, 0);
-    key.hash(&mut hasher);
-    hasher.finish()
+    let mut spread = Spread { sip: SipHasher13::new_with_keys(seed, 0), whole: None };
+    key.hash(&mut spread);
+    spread.finish()
+}
+
+/// SipHash, except for keys of 128 bits: those are fingerprints, uniform and secret by themselves.
+struct Spread {
+    sip: SipHasher13,
+    whole: Option<u64>,
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        self.sip.write(bytes);
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.whole = Some(fingerprint as u64 ^ (fingerprint >> 64) as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.whole.unwrap_or_else(|| self.sip.finish())
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use wasmi::{Caller, Extern, ExternType, Linker, Module, Val};
 
+use super::pairs;
 use super::process::{Call, Headers, LocalReply, Metric, Queue, Vm};
 
 const OK: u32 = 0;
@@ -118,6 +119,13 @@ fn define_headers(linker: &mut Linker<Vm>) {
             },
         )
         .expect("proxy_get_header_map_value")
+        .func_wrap("env", "proxy_get_header_map_pairs", |mut env: Env<'_>, map: u32, data: u32, size: u32| {
+            env.data().count("proxy_get_header_map_pairs");
+            let Some(headers) = headers(env.data_mut(), map) else { return BAD_ARGUMENT };
+            let bytes = pairs::encode(headers);
+            give(&mut env, &bytes, data, size)
+        })
+        .expect("proxy_get_header_map_pairs")
         .func_wrap(
             "env",
             "proxy_replace_header_map_value",
@@ -183,7 +191,7 @@ fn define_streams(linker: &mut Linker<Vm>) {
              grpc_status: i32| {
                 env.data().count("proxy_send_local_response");
                 let mut headers = std::collections::BTreeMap::new();
-                for (name, value) in pairs(&read(&env, fields, fields_len)) {
+                for (name, value) in pairs::decode(&read(&env, fields, fields_len)) {
                     let twice = headers.insert(name.clone(), value);
                     assert!(twice.is_none(), "two values of {name}");
                 }
@@ -224,7 +232,7 @@ fn define_streams(linker: &mut Linker<Vm>) {
                     return *status;
                 }
                 let headers: std::collections::BTreeMap<String, String> =
-                    pairs(&read(&env, headers, headers_len)).into_iter().collect();
+                    pairs::decode(&read(&env, headers, headers_len)).into_iter().collect();
                 if ![":method", ":path", ":authority"].iter().all(|name| headers.contains_key(*name)) {
                     return BAD_ARGUMENT;
                 }
@@ -417,19 +425,4 @@ fn write(env: &mut Env<'_>, address: u32, bytes: &[u8]) {
 
 fn write_u32(env: &mut Env<'_>, address: u32, value: u32) {
     write(env, address, &value.to_le_bytes());
-}
-
-/// Decodes the ABI's header map.
-fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
-    let number = |at: usize| {
-        bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes(b.try_into().expect("four bytes"))) as usize
-    };
-    let count = if bytes.is_empty() { 0 } else { number(0) };
-    let mut at = 4 + 8 * count;
-    let mut next = |len: usize| {
-        let text = String::from_utf8_lossy(&bytes[at..at + len]).into_owned();
-        at += len + 1;
-        text
-    };
-    (0..count).map(|nth| (next(number(4 + 8 * nth)), next(number(8 + 8 * nth)))).collect()
 }
