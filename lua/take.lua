@@ -10,7 +10,8 @@
 --              5 concurrency    max, release_after_us, 0, 0, 0
 --            number of refunds, then for each: key, limit, slot, tokens
 --            number of charges, then for each: key, limit, tokens
---            number of takes,   then for each: slot, number of asks, then for each: key, limit, cost, at_least
+--            number of takes,   then for each: slot, number of asks, then for each: key, limit, cost, at_least;
+--              each key once in a take
 -- ARGV[2]  the time in microseconds, for tests only: without it Redis is the clock. The shim never sends it.
 --
 -- Returns one MessagePack array of whole numbers, flat, in the order of the takes and their asks, six for each ask:
@@ -43,14 +44,11 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
--- Quotient and remainder of a / m, exact for whole numbers below 2^53.
+-- Quotient and remainder of a / m, exact for whole numbers below 2^53: a quotient that is not whole is at least 1 / m
+-- away from the next whole number, which is more than rounding moves it.
 local function divide(a, m)
   local q = floor(a / m)
-  local r = a - q * m
-  if r < 0 then
-    return q - 1, r + m
-  end
-  return q, r
+  return q, a - q * m
 end
 
 -- Quotient and remainder of a * b / m; a and m below 2^42, b below 2^53. The quotient stops at NEVER.
@@ -465,7 +463,7 @@ local function state_of(key, index)
     values[key] = state.algorithm.pack(state)
   end
   local limit = limits[index]
-  state = { key = KEYS[key], index = index, limit = limit, algorithm = algorithms[limit[1]], taken = 0, dirty = false }
+  state = { key = KEYS[key], index = index, limit = limit, algorithm = algorithms[limit[1]], dirty = false }
   state.algorithm.load(state, values[key], limit)
   states[key] = state
   return state
@@ -496,7 +494,7 @@ local output, written = {}, 0
 
 for _ = 1, read() do
   local slot, n_asks = read(), read()
-  local asked, needed, granted, before = {}, {}, {}, {}
+  local asked, needed, granted = {}, {}, {}
   local all = true
   for ask = 1, n_asks do
     local state, cost, at_least = state_of(read(), read()), read(), read()
@@ -504,11 +502,10 @@ for _ = 1, read() do
       cost = min(cost, 1)
     end
     local need = max(min(at_least, cost), 1)
-    local room = state.algorithm.room(state, state.limit) - state.taken
-    asked[ask], needed[ask], before[ask] = state, need, state.taken
+    local room = state.algorithm.room(state, state.limit)
+    asked[ask], needed[ask] = state, need
     if need <= room then
       granted[ask] = min(cost, room)
-      state.taken = state.taken + granted[ask]
     else
       granted[ask] = -1
       all = false
@@ -528,7 +525,7 @@ for _ = 1, read() do
     local limit, algorithm = state.limit, state.algorithm
     local allowed, retry, delay = 1, 0, 0
     if granted[ask] < 0 then
-      local most = limit[2] - needed[ask] - before[ask]
+      local most = limit[2] - needed[ask]
       allowed, retry = 0, most < 0 and NEVER or algorithm.wait(state, limit, most)
     elseif all and granted[ask] > 0 and limit[1] == 1 then
       delay = drains_to(state, limit, limit[6], 0)
@@ -540,7 +537,6 @@ for _ = 1, read() do
     output[written + 5] = retry
     output[written + 6] = delay
     written = written + 6
-    state.taken = 0
   end
 end
 

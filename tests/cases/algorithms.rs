@@ -284,6 +284,16 @@ pub(crate) fn cases() -> Vec<Case> {
             ],
         },
         Case {
+            name: "sliding window: a window begins the moment the one before ends",
+            limits: vec![("a", sliding_window(4, 10 * S))],
+            steps: vec![
+                at(9 * S, take(2), allow(2, 2, 10 * S)),
+                at(10 * S, take(1), allow(1, 1, 10 * S)),
+                // 1 of this window, and 2 x 1 / 10 of the one before, rounded up.
+                at(19 * S - 1, take(0), allow(0, 2, S + 1)),
+            ],
+        },
+        Case {
             name: "sliding window: steps of the clock keep both counts",
             limits: vec![("a", sliding_window(4, 10 * S))],
             steps: vec![

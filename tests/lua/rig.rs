@@ -23,6 +23,8 @@ pub(crate) struct Lua {
     hash: String,
     limits: Vec<(String, Algorithm)>,
     layout: Layout,
+    /// How much later what refused takes took elsewhere is given back.
+    pub(crate) refunds_late_us: u64,
 }
 
 impl Lua {
@@ -30,7 +32,7 @@ impl Lua {
         let mut connection = redis.connection();
         redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
         let hash = redis::cmd("SCRIPT").arg("LOAD").arg(script::TAKE).query(&mut connection).unwrap();
-        Lua { connection, hash, limits, layout }
+        Lua { connection, hash, limits, layout, refunds_late_us: 0 }
     }
 
     /// Everything there is, with what is left of its life, milliseconds; -1 for ever.
@@ -78,18 +80,19 @@ impl Lua {
     /// Runs the steps as one batch; at this time, or by the clock of Redis.
     pub(crate) fn run(&mut self, now_us: Option<u64>, steps: &[Do]) -> Vec<Vec<Standing>> {
         let plan = Plan::new("sg", &self.batch(steps), self.layout).unwrap();
-        let mut send = |call: &script::Call| -> redis::Value {
+        let mut send = |call: &script::Call, now_us: Option<u64>| -> redis::Value {
             let mut command = call.command(&self.hash);
             now_us.iter().for_each(|now_us| {
                 command.arg(now_us);
             });
             command.query(&mut self.connection).unwrap()
         };
-        let replies: Vec<_> = plan.calls().iter().map(|call| Some(send(call))).collect();
+        let replies: Vec<_> = plan.calls().iter().map(|call| Some(send(call, now_us))).collect();
         let conclusion = plan.conclude(&replies);
         assert_eq!(conclusion.bad_replies, []);
+        let later_us = now_us.map(|now_us| now_us + self.refunds_late_us);
         conclusion.refunds.iter().for_each(|call| {
-            send(call);
+            send(call, later_us);
         });
         conclusion.verdicts.into_iter().map(Option::unwrap).collect()
     }
@@ -106,34 +109,44 @@ impl Rust {
         Rust { store: Store::new(1_000_000, 1), limits }
     }
 
+    /// Gives back what was taken of a key.
+    pub(crate) fn refund(&mut self, now_us: u64, limit: usize, key: usize, slot: u64, n: u64) {
+        let name = self.name(limit, key);
+        self.store.refund(now_us, &name, &self.limits[limit].1, slot, n);
+    }
+
+    /// The name of a key; places are kept apart, as in Redis.
+    fn name(&self, limit: usize, k: usize) -> String {
+        let (name, numbers) = &self.limits[limit];
+        let kind = if matches!(numbers, Algorithm::Concurrency(_)) { ":c" } else { "" };
+        format!("{name}/{}{kind}", key(k))
+    }
+
     /// Runs the steps as a batch does: releases, charges, takes.
     pub(crate) fn run(&mut self, now_us: u64, steps: &[Do]) -> Vec<Vec<Standing>> {
-        let Rust { store, limits } = self;
-        // Places are kept apart in Redis.
-        let kind =
-            |limit: usize| if matches!(limits[limit].1, Algorithm::Concurrency(_)) { ":c" } else { "" };
-        let name = |limit: usize, k: usize| format!("{}/{}{}", limits[limit].0, key(k), kind(limit));
         for step in steps {
             if let Do::Release { limit, key, slot } = step {
-                store.release(now_us, &name(*limit, *key), &limits[*limit].1, *slot);
+                let name = self.name(*limit, *key);
+                self.store.release(now_us, &name, &self.limits[*limit].1, *slot);
             }
         }
         for step in steps {
             if let Do::Charge { limit, key, n } = step {
-                store.charge(now_us, &name(*limit, *key), &limits[*limit].1, *n);
+                let name = self.name(*limit, *key);
+                self.store.charge(now_us, &name, &self.limits[*limit].1, *n);
             }
         }
         let mut all = Vec::new();
         for step in steps {
             let Do::Take { slot, asks } = step else { continue };
-            let names: Vec<String> = asks.iter().map(|ask| name(ask.0, ask.1)).collect();
+            let names: Vec<String> = asks.iter().map(|ask| self.name(ask.0, ask.1)).collect();
             let asks: Vec<_> = asks
                 .iter()
                 .zip(&names)
-                .map(|(ask, key)| Ask { key, algorithm: &limits[ask.0].1, amount: ask.2 })
+                .map(|(ask, key)| Ask { key, algorithm: &self.limits[ask.0].1, amount: ask.2 })
                 .collect();
             let mut standings = Vec::new();
-            store.take(now_us, *slot, &asks, &mut standings);
+            self.store.take(now_us, *slot, &asks, &mut standings);
             all.push(standings);
         }
         all

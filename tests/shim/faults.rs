@@ -216,3 +216,71 @@ async fn a_foreign_value_is_no_obstacle() {
     }
     assert_eq!(shim.metrics().sum("sluicegate_shim_store_errors_total", &[]), 0.0);
 }
+
+/// As many connections as were asked for, also after all of them were lost at once while takes ran.
+#[tokio::test]
+async fn connections_to_the_store_are_bounded() {
+    let redis = Redis::start(&[]);
+    let store = redis.url();
+    let shim =
+        Shim::with(&store, &["--store-connections", "4", "--store-timeout", "3s", "--request-timeout", "6s"]);
+    shim.wait_ready();
+    let client = shim.client();
+    let mut connection = redis.connection();
+    let mut own = || {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
+        // The one that asks is not the shim's.
+        list.lines().count() - 1
+    };
+    assert_eq!(own(), 4);
+    let ask = batch(&[only("thousand", 1_000)], &[one(&key(0))]).to_string();
+    let replies = client.burst(200, |client, _| client.post("/v1/take").body(ask.clone())).await;
+    assert!(replies.iter().all(|reply| reply.status == 200));
+    assert_eq!(own(), 4, "calls share them");
+    let mut other = redis.connection();
+    for _ in 0..3 {
+        redis::cmd("CLIENT")
+            .arg("KILL")
+            .arg("TYPE")
+            .arg("normal")
+            .arg("SKIPME")
+            .arg("yes")
+            .exec(&mut other)
+            .unwrap();
+        connection = redis.connection();
+        is_right_again(&client, "again").await;
+        redis::cmd("FLUSHALL").exec(&mut other).unwrap();
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut other).unwrap();
+        assert_eq!(list.lines().count() - 2, 4, "{list}");
+    }
+    drop(connection);
+}
+
+/// A store that takes connections and drops them is not hammered: the waits between attempts grow, up to a bound.
+#[tokio::test]
+async fn attempts_to_connect_are_spaced() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let shim = Shim::start(&format!("redis://{}", listener.local_addr().unwrap()));
+    let mut gaps_ms = Vec::new();
+    let mut last = tokio::time::Instant::now();
+    for _ in 0..10 {
+        let (stream, _) =
+            tokio::time::timeout(Duration::from_secs(20), listener.accept()).await.unwrap().unwrap();
+        drop(stream);
+        gaps_ms.push(last.elapsed().as_millis());
+        last = tokio::time::Instant::now();
+    }
+    // 25, 50, 100, 200, 400, 800, 800, ...: each shortened by up to a half. A busy machine only makes them longer.
+    for (gap_ms, longest_ms) in gaps_ms[1..].iter().zip([25, 50, 100, 200, 400, 800, 800, 800, 800]) {
+        assert!(*gap_ms + 1 >= longest_ms / 2, "{gaps_ms:?}");
+    }
+    assert!(
+        gaps_ms[6..].iter().collect::<std::collections::HashSet<_>>().len() > 1,
+        "never the same twice: {gaps_ms:?}"
+    );
+    let log = shim.log();
+    assert!(
+        log.matches("store cannot be reached").count() <= 2,
+        "each reason once, reset and broken pipe: {log}"
+    );
+}

@@ -23,10 +23,13 @@ const STABLE: Duration = Duration::from_secs(2);
 /// Commands that wait for the socket in one connection.
 const QUEUE: usize = 1_024;
 
+/// Most different reasons that one outage is told to have.
+const REASONS_MAX: usize = 16;
+
 /// Keeps a link up for as long as it lives.
 pub(super) async fn keep(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
-    let mut last_error = String::new();
+    let mut told: Vec<String> = Vec::new();
     let mut generation = 0;
     shared.metrics.breaker_open.inc();
     let _gone = Gone(Arc::clone(&shared));
@@ -35,7 +38,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
             Ok((node, connections)) => {
                 generation += 1;
                 let lanes = Arc::new(Lanes { generation, address: node.describe(), connections });
-                last_error.clear();
+                told.clear();
                 let since = Instant::now();
                 stay_up(&shared, lanes).await;
                 if since.elapsed() >= STABLE {
@@ -45,9 +48,10 @@ pub(super) async fn keep(shared: Arc<Shared>) {
             Err(error) => {
                 shared.why.store(Some(Arc::new(Failure::from(&error))));
                 let error = describe(&error);
-                if error != last_error {
+                // Each reason once in an outage: some take turns.
+                if !told.contains(&error) && told.len() < REASONS_MAX {
                     warn!(store = shared.finder.describe(), error, "store cannot be reached");
-                    last_error = error;
+                    told.push(error);
                 }
             }
         }
