@@ -1,8 +1,8 @@
 //! Keys that are known to be used up: refused here, with no callout.
 //!
 //! A store that refused a key and said "in 40 s" need not be asked again by every retry. An entry answers for at
-//! most [`RECHECK_US`], so that a limit raised or a key reset at run time helps within a second; after that one
-//! request asks again.
+//! most [`RECHECK_US`], so that a limit raised or a key reset at run time helps within a second (the shim reads
+//! overrides every 300 ms); after that one request asks again.
 
 use crate::bounded::Bounded;
 use crate::verdict::Standing;
@@ -11,7 +11,7 @@ use crate::verdict::Standing;
 pub const CAPACITY: usize = 16_384;
 
 /// Longest time an entry answers without asking the store again, microseconds.
-pub const RECHECK_US: u64 = 1_000_000;
+pub const RECHECK_US: u64 = 500_000;
 
 /// Keys refused until a time.
 #[derive(Debug)]
@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn asks_again_every_second_but_tells_the_whole_wait() {
+    fn asks_again_soon_but_tells_the_whole_wait() {
         let mut denials = Denials::default();
         denials.insert(7, 1, &refused(60_000_000), 0);
-        assert_eq!(denials.get(7, 1, 999_999).unwrap().retry_after_us, 59_000_001);
-        assert_eq!(denials.get(7, 1, 1_000_000), None);
+        assert_eq!(denials.get(7, 1, RECHECK_US - 1).unwrap().retry_after_us, 59_500_001);
+        assert_eq!(denials.get(7, 1, RECHECK_US), None);
     }
 
     #[test]

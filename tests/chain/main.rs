@@ -9,7 +9,15 @@
     reason = "a test fails by panicking, and reads the clock"
 )]
 
+mod accounts;
+mod change;
 mod exact;
+mod fleet;
+mod gone;
 mod matching;
+mod outages;
+mod quickstart;
 mod rig;
 mod shared;
+mod store;
+mod workers;

@@ -49,8 +49,7 @@ impl Chain {
     /// The same with another Envoy.
     pub(crate) fn with(policy: &Value, change: impl FnOnce(Setup) -> Setup) -> Chain {
         let redis = Redis::start(&[]);
-        // Patient: a busy machine is no outage.
-        let shim = Shim::with(&redis.url(), &["--store-timeout", "900ms"]);
+        let shim = Shim::patient(&redis.url());
         Chain::on(redis, shim, policy, change)
     }
 
@@ -111,11 +110,11 @@ impl std::ops::Deref for Lasting {
 
 /// A policy of these limits, with the identities `caller` (header `x-api-key`) and `address`.
 ///
-/// Decisions may take a second: a busy machine is no outage.
+/// Decisions may take three seconds: a busy machine is no outage.
 pub(crate) fn policy(limits: Value) -> Value {
     json!({
         "version": 1,
-        "shim": {"cluster": "sluicegate-shim", "timeout": "1s"},
+        "shim": {"cluster": "sluicegate-shim", "timeout": "3s"},
         "identities": {"caller": {"header": "x-api-key"}, "address": {"client_ip": {}}},
         "limits": limits,
     })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluicegate_testing::client::{Client, Reply};
+use sluicegate_testing::envoy::Setup;
 use sluicegate_testing::shim::{ADMIN_TOKEN, Shim};
 
 use super::CHAIN;
@@ -73,7 +74,10 @@ async fn an_override_is_seen_by_every_envoy_within_a_second() {
                          "when_unavailable": "deny"}]);
     let policy = policy(limits);
     let chain = Chain::start(&policy);
-    let second = chain.another(&policy);
+    // Behind a shim of its own, which nobody tells.
+    let shim = Shim::patient(&chain.redis.url());
+    shim.wait_ready();
+    let second = Setup::new(&policy, chain.upstream.address()).shim(shim.address()).start();
     let clients = [chain.client(), Client::http1(second.address())];
     assert_eq!(statuses(&row(&clients[0], 3, "/", "vip").await), [200, 200, 429]);
     let digest = digests(&chain, "two").remove(0);
