@@ -281,3 +281,21 @@ async fn a_second_signal_ends_it_at_once() {
     assert!(waiting.await.unwrap().is_err());
     assert!(shim.log().contains("a second time"), "{}", shim.log());
 }
+
+/// A Redis on the same machine, by its socket and in another database.
+#[tokio::test]
+async fn a_redis_is_reached_by_its_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("redis.sock");
+    let redis = Redis::start(&["--unixsocket", socket.to_str().unwrap()]);
+    let ask = batch(&[only("five", 5)], &vec![one(&key(0)); 6]);
+    for (store, db) in [(format!("unix://{}", socket.display()), 0), (format!("{}/3", redis.url()), 3)] {
+        let shim = Shim::patient(&store);
+        shim.wait_ready();
+        assert_eq!(passing(&take(&shim.client(), &ask).await), 5, "{store}");
+        let mut connection = redis.connection();
+        redis::cmd("SELECT").arg(db).exec(&mut connection).unwrap();
+        let keys: u64 = redis::cmd("DBSIZE").query(&mut connection).unwrap();
+        assert_eq!(keys, 1, "{store}");
+    }
+}

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate_testing::client::get;
 use sluicegate_testing::pki::Pki;
+use sluicegate_testing::redis::sentinel::Trio;
 use sluicegate_testing::redis::{Redis, free_port};
 use sluicegate_testing::shim::{ADMIN_TOKEN, Shim};
 
 use crate::manual;
-use crate::rig::{batch, eventually, key, one, only, passing, take};
+use crate::rig::{batch, eventually, key, one, only, passing, send, take};
 
 /// How soon a shim has to be ready once what was wrong has been put right.
 const READY: Duration = Duration::from_secs(3);
@@ -23,18 +24,17 @@ struct Secured {
 
 impl Secured {
     fn start(pki: &Pki, names: &[&str]) -> Secured {
+        Secured::with(pki, names, &[])
+    }
+
+    fn with(pki: &Pki, names: &[&str], arguments: &[&str]) -> Secured {
         let (certificate, key) = pki.issue("server", names);
         let port = free_port();
-        let redis = Redis::start(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            text(&certificate),
-            "--tls-key-file",
-            text(&key),
-            "--tls-ca-cert-file",
-            text(&pki.ca()),
-        ]);
+        let (number, ca) = (port.to_string(), pki.ca());
+        let mut all = vec!["--tls-port", &number, "--tls-ca-cert-file", text(&ca)];
+        all.extend(["--tls-cert-file", text(&certificate), "--tls-key-file", text(&key)]);
+        all.extend(arguments);
+        let redis = Redis::start(&all);
         Secured { redis, port }
     }
 
@@ -96,6 +96,84 @@ async fn takes_work_over_tls_and_only_towards_whom_we_trust() {
     assert!(clients.contains("lib-name=sluicegate") || !clients.contains("lib-name"), "{clients}");
 }
 
+/// Nodes of a Cluster are reached as the first one was: with TLS, by the address that the cluster tells.
+#[tokio::test]
+async fn a_cluster_is_followed_over_tls() {
+    let pki = Pki::new();
+    let bus = free_port().to_string();
+    let redis = Secured::with(
+        &pki,
+        &["127.0.0.1"],
+        &[
+            "--cluster-enabled",
+            "yes",
+            "--cluster-port",
+            &bus,
+            "--tls-cluster",
+            "yes",
+            "--tls-auth-clients",
+            "no",
+        ],
+    );
+    let mut slots = redis::cmd("CLUSTER");
+    slots.arg("ADDSLOTSRANGE").arg(0).arg(16_383).exec(&mut redis.redis.connection()).unwrap();
+    let ca = pki.ca();
+    let shim = Shim::with(&redis.url().replace("rediss://", "rediss+cluster://"), &["--store-ca", text(&ca)]);
+    shim.wait_ready();
+    eventually("the node takes on its slots", Duration::from_secs(10), async || {
+        let look = batch(&[only("two", 2)], &[json!([[0, key(0), 0, 0]])]);
+        send(&shim.client(), &look).await.status == 200
+    })
+    .await;
+    let log = shim.log();
+    assert!(log.contains(&format!("\"masters\":\"127.0.0.1:{}\"", redis.port)), "{log}");
+}
+
+/// Sentinels have a password of their own beside the login of the servers.
+#[tokio::test]
+async fn sentinels_and_servers_have_their_own_passwords() {
+    let trio = Trio::start();
+    for server in 0..3 {
+        let permissions = manual::permissions();
+        let mut login = redis::cmd("ACL");
+        login.arg("SETUSER").arg("sluicegate").arg("on").arg(">of-the-servers");
+        login.arg(permissions.split(' ').collect::<Vec<_>>());
+        login.exec(&mut trio.server(server).connection()).unwrap();
+    }
+    for sentinel in 0..3 {
+        let mut connection = trio.sentinel_connection(sentinel);
+        let mut password = redis::cmd("SENTINEL");
+        password.arg("CONFIG").arg("SET").arg("sentinel-pass").arg("of-the-sentinels");
+        password.exec(&mut connection).unwrap();
+        let mut password = redis::cmd("ACL");
+        password.arg("SETUSER").arg("default").arg("resetpass").arg(">of-the-sentinels");
+        password.exec(&mut connection).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [servers, sentinels] = ["servers", "sentinels"].map(|of| {
+        let file = folder.path().join(of);
+        std::fs::write(&file, format!("of-the-{of}\n")).unwrap();
+        file
+    });
+    let store = trio.url().replace("://", "://sluicegate@");
+    let shim = Shim::with(
+        &store,
+        &[
+            "--store-timeout",
+            "3s",
+            "--store-password-file",
+            text(&servers),
+            "--sentinel-password-file",
+            text(&sentinels),
+        ],
+    );
+    shim.wait_ready();
+    decides(&shim).await;
+    let shim = Shim::with(&store, &["--store-password-file", text(&servers)]);
+    eventually("it says what is missing", READY, async || readiness(&shim) == (503, "denied".into())).await;
+    assert!(shim.log().contains("NOAUTH"), "{}", shim.log());
+}
+
 #[tokio::test]
 async fn a_certificate_for_another_host_is_refused() {
     let pki = Pki::new();
@@ -139,7 +217,7 @@ async fn a_wrong_password_is_said_and_healed_on_either_side() {
     eventually("it uses the new one", READY, async || shim.is_ready()).await;
     eventually("it answers", READY, async || {
         let look = batch(&[only("two", 2)], &[json!([[0, key(0), 0, 0]])]);
-        crate::rig::send(&shim.client(), &look).await.status == 200
+        send(&shim.client(), &look).await.status == 200
     })
     .await;
     for password in ["wrong-password", "right-password", "new-password"] {

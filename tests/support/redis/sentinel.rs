@@ -83,13 +83,11 @@ impl Trio {
 
     /// Waits until both replicas have all that a master has written.
     pub fn wait_replicated(&self, master: usize) {
-        until("the replicas have everything", || {
-            let info = self.servers[master].info("replication");
-            let field =
-                |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            let offset = format!("offset={},", field("master_repl_offset:"));
-            info.lines().filter(|line| line.starts_with("slave") && line.contains(&offset)).count() == 2
-        });
+        // What was written before it has arrived when this has.
+        let mut connection = self.servers[master].connection();
+        redis::cmd("SET").arg("marker").arg(1).arg("EX").arg(60).exec(&mut connection).expect("a master");
+        let replicas: usize = redis::cmd("WAIT").arg(2).arg(9_000).query(&mut connection).expect("a master");
+        assert_eq!(replicas, 2, "replicas that have everything");
     }
 
     /// A blocking connection to a sentinel.
