@@ -182,3 +182,70 @@ fn newcomers_of_too_many_kinds_are_refused() {
     assert!(!take(&mut store, START_US, 2_000, &kind(2_000)));
     assert!(take(&mut store, START_US + S, 2_000, &kind(2_000)));
 }
+
+/// A key takes up its room once, however often it is asked, and gives it back whole; one that may grow takes room for that.
+#[test]
+fn keys_take_up_room_by_what_they_may_grow_to() {
+    let bucket = cases::token_bucket(1_000, 1, S);
+    // 1 cell, and 1 for each 4 of up to 200 entries with debt.
+    let log = cases::sliding_log(100, S);
+    let mut store = Store::new(60, 1);
+    for now_us in 0..100 {
+        assert!(take(&mut store, START_US + now_us, 1, &log));
+        assert!(take(&mut store, START_US + now_us, 2, &bucket));
+    }
+    for key in 3..11 {
+        assert!(take(&mut store, START_US + 100, key, &bucket));
+    }
+    assert_eq!((store.len(), store.overflowed()), (10, 0), "51 + 9 cells");
+    assert!(take(&mut store, START_US + 100, 11, &bucket));
+    assert_eq!(store.overflowed(), 1);
+    assert!(store.reset(&1), "51 cells are free");
+    assert!(!store.reset(&1));
+    for key in 11..62 {
+        assert!(take(&mut store, START_US + 100, key, &bucket));
+    }
+    assert_eq!((store.len(), store.overflowed()), (60, 1));
+    assert!(take(&mut store, START_US + 100, 62, &bucket));
+    assert_eq!(store.overflowed(), 2);
+    assert!(!store.is_empty() && Store::<u64>::new(1, 1).is_empty());
+}
+
+/// Asks of one key in one take add up, and are taken together or not at all.
+#[test]
+fn asks_of_one_key_add_up() {
+    for (limit, passes) in [(2, false), (3, true)] {
+        let window = cases::fixed_window(limit, S, Align::Epoch);
+        let mut store: Store<u64> = Store::new(10, 1);
+        let asks = [1, 1, 1].map(|n| Ask { key: &0, algorithm: &window, amount: Amount::exactly(n) });
+        let mut standings = Vec::new();
+        assert_eq!(store.take(START_US, 0, &asks, &mut standings), passes);
+        assert_eq!(
+            standings.iter().map(|standing| standing.allowed).collect::<Vec<_>>(),
+            [true, true, passes]
+        );
+        let left = if passes { 0 } else { limit };
+        for _ in 0..2 {
+            assert_eq!(store.peek(START_US, &0, &window).remaining, left, "looking takes nothing");
+        }
+    }
+}
+
+/// What is given back is there again, of every algorithm.
+#[test]
+fn what_is_given_back_is_there_again() {
+    for numbers in limits().into_iter().take(PLACES) {
+        let mut store: Store<u64> = Store::new(10, 1);
+        let before = store.peek(START_US, &0, &numbers).remaining;
+        let three = [Ask { key: &0, algorithm: &numbers, amount: Amount::exactly(3) }];
+        assert!(store.take(START_US, 0, &three, &mut Vec::new()));
+        store.refund(START_US, &0, &numbers, 0, 2);
+        assert_eq!(store.peek(START_US, &0, &numbers).remaining, before - 1, "{numbers:?}");
+        store.refund(START_US, &0, &numbers, 0, 2);
+        assert_eq!(
+            store.peek(START_US, &0, &numbers).remaining,
+            before,
+            "{numbers:?}: never more than was taken"
+        );
+    }
+}

@@ -62,6 +62,13 @@ async fn takes_of_one_identity_share_a_slot_and_others_are_given_back() {
     shim.wait_ready();
     let client = shim.client();
 
+    // A node of a cluster is no Redis by itself: one of the others has the key that is tried.
+    let strays: Vec<Shim> = (0..3).map(|at| Shim::start(&cluster.node(at).url())).collect();
+    let told = |shim: &Shim| shim.log().contains("MOVED");
+    eventually("two say so", FAIL_OVER, async || strays.iter().filter(|shim| told(shim)).count() == 2).await;
+    assert!(strays.iter().filter(|shim| told(shim)).all(|shim| !shim.is_ready()));
+    drop(strays);
+
     // A batch over many identities: each exact, on all three masters.
     let takes: Vec<Value> = (0..1_000).map(|n| one(&key(n / 4))).collect();
     assert_eq!(passing(&take(&client, &batch(&[only("three", 3)], &takes)).await), 750);
@@ -138,6 +145,10 @@ async fn a_slot_that_moves_keeps_its_counts() {
     let shim = Shim::patient(&cluster.url().replace("://", "://sluicegate:a-password@"));
     shim.wait_ready();
     let client = shim.client();
+    let wrong = Shim::start(&cluster.url().replace("://", "://sluicegate:another@"));
+    eventually("it says what is wrong", FAIL_OVER, async || wrong.log().contains("\"denied\"")).await;
+    assert!(!wrong.is_ready(), "{}", wrong.log());
+    drop(wrong);
     let [moving, _, _] = a_key_of_each_master(&cluster, 0);
     let fresh = format!("{}-bbbbbbbbbbbbbbb", &moving[..6]);
     let slot = slot(&cluster, &moving).to_string();

@@ -56,6 +56,8 @@ struct Shared {
     is_old: Notify,
     /// Why the map could not be read last.
     why: ArcSwap<Failure>,
+    /// What goes before a call that was redirected by `ASK`.
+    asking: Cmd,
     /// Each master has been tried once: from then on one that answers is enough.
     has_begun: AtomicBool,
 }
@@ -75,8 +77,8 @@ impl Cluster {
     pub(crate) fn new(seeds: Vec<Node>, manner: Manner, metrics: StoreMetrics) -> Cluster {
         let map = ArcSwap::default();
         let why = ArcSwap::from_pointee(Failure::Down);
-        let (is_old, has_begun) = (Notify::new(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { seeds, manner, metrics, map, is_old, why, has_begun });
+        let (is_old, has_begun, asking) = (Notify::new(), AtomicBool::new(false), redis::cmd("ASKING"));
+        let shared = Arc::new(Shared { seeds, manner, metrics, map, is_old, why, asking, has_begun });
         let refresher = tokio::spawn(follow(Arc::clone(&shared)));
         Cluster { shared, refresher }
     }
@@ -110,7 +112,6 @@ impl Cluster {
     /// As the link says.
     pub(crate) async fn call(&self, slot: u16, before: &[&Cmd], command: &Cmd) -> Result<Value, CallError> {
         let started = Instant::now();
-        let asking = redis::cmd("ASKING");
         let mut link = self.link(slot)?;
         let mut all = before.to_vec();
         let mut wait = MOVING_WAIT;
@@ -134,7 +135,7 @@ impl Cluster {
                 Redirection::Ask(address) => {
                     link = self.at(&address)?;
                     all.truncate(before.len());
-                    all.push(&asking);
+                    all.push(&self.shared.asking);
                 }
                 Redirection::TryAgain => {
                     tokio::time::sleep(wait).await;

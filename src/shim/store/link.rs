@@ -23,6 +23,7 @@ use crate::metrics::StoreMetrics;
 use crate::settings::StoreSettings;
 use crate::store::failure::Failure;
 use crate::store::finder::Finder;
+use crate::store::target::Target;
 
 /// How calls are made.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Manner {
     breaker: u32,
     /// Run once on every new connection, before it is used: loads the scripts, and tries whether we may run them.
     prepare: Arc<Pipeline>,
+    /// Servers share the slots, so what is tried may live in another.
+    is_cluster: bool,
 }
 
 /// The way to one server. Dropping it ends its task and its connections.
@@ -86,6 +89,7 @@ impl Manner {
             connections: settings.connections,
             breaker: settings.breaker,
             prepare: Arc::new(prepare),
+            is_cluster: matches!(settings.target, Target::Cluster { .. }),
         }
     }
 }

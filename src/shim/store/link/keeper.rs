@@ -92,8 +92,7 @@ async fn connect(manner: &Manner, node: &Node) -> RedisResult<Box<[MultiplexedCo
         check_role(&mut connection).await?;
         for value in connection.send_packed_commands(&manner.prepare, 0, manner.prepare.len()).await? {
             match value.extract_error() {
-                // A node of a cluster: what is tried there may live in a slot of another.
-                Err(error) if Failure::from(&error) == Failure::Cluster => {}
+                Err(error) if manner.is_cluster && Failure::from(&error) == Failure::Cluster => {}
                 result => drop(result?),
             }
         }
