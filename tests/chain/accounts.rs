@@ -120,7 +120,12 @@ async fn both_equations_hold_after_all_that_can_happen() {
     let metrics = settle(&chain, sent).await;
     assert_eq!(add_up(&metrics) + metrics.sum("sluicegate_class_abandoned", &[]), sent);
 
-    // Requests under way are outstanding; clients that leave are failures once admitted.
+    // Requests under way are outstanding; clients that leave are failures once admitted. All six are to be admitted, so
+    // what the beacons have caused has to be over.
+    let engaged = async || chain.envoy.metrics().sum("sluicegate_overload_engaged", &[]) > 0.0;
+    eventually("calm again", SOON, async || !engaged().await).await;
+    // And what Envoy has given up may still be at the upstream.
+    eventually("nothing is at the upstream", SOON, async || chain.upstream.in_flight() == 0).await;
     chain.upstream.hold();
     let leaving: Vec<_> = (0..6).map(|_| tokio::spawn(by(&client, "/held", "two").try_send())).collect();
     sent += 6.0;

@@ -61,6 +61,10 @@ impl Envoy {
 
 impl Drop for Envoy {
     fn drop(&mut self) {
+        // One that ended by itself has crashed, which explains whatever else the test says.
+        if let Ok(Some(status)) = self.child.try_wait() {
+            eprintln!("Envoy ended by itself, {status}:\n{}", self.log());
+        }
         // Ended already, or about to be: either way the wait below collects it.
         let _ = self.child.kill();
         let _ = self.child.wait();
