@@ -4,22 +4,11 @@
 //! is worked out once, when the policy is loaded; a request only picks a [`Variant`].
 
 use crate::identity::IdentityId;
-use crate::limit::{
-    Algorithm, Concurrency, FixedWindow, LeakyBucket, Rate, SlidingLog, SlidingWindow, TokenBucket,
-};
+use crate::limit::Algorithm;
 use crate::order::sort;
 use crate::policy::{Policy, TierChange, Tiers};
 use crate::resolve::attribute::{Attributes, Reader};
 use crate::resolve::{Place, Resolver, Value};
-
-/// Tokens of a burst or a window, at most.
-const TOKENS_MAX: u64 = 1_000_000_000;
-/// Entries of a log, at most.
-const LOG_MAX: u64 = 1_000;
-/// Slots of a concurrency limit, at most.
-const SLOTS_MAX: u64 = 100_000;
-/// Longest period of a rate: 30 days in microseconds.
-const PERIOD_MAX_US: u128 = 2_592_000_000_000;
 
 /// Index into [`Policy::tiers`]' list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,76 +141,10 @@ impl Variant {
     }
 }
 
-/// What a tier makes of a limit, clamped to the documented ranges, never zero; `None` means no limit.
-///
-/// Burst, limit and rate are multiplied; lengths of time and the waiting room are not.
+/// What a tier makes of a limit; `None` means no limit.
 pub fn changed(algorithm: &Algorithm, change: TierChange) -> Option<Algorithm> {
-    let TierChange::Multiply(thousandths) = change else { return None };
-    let times = |tokens: u64, max: u64| multiplied(tokens, thousandths, max);
-    Some(match algorithm {
-        Algorithm::TokenBucket(b) => Algorithm::TokenBucket(TokenBucket {
-            burst: times(b.burst, TOKENS_MAX),
-            rate: rate(b.rate, thousandths),
-        }),
-        Algorithm::LeakyBucket(b) => Algorithm::LeakyBucket(LeakyBucket {
-            burst: times(b.burst, TOKENS_MAX),
-            rate: rate(b.rate, thousandths),
-            ..b.clone()
-        }),
-        Algorithm::FixedWindow(w) => {
-            Algorithm::FixedWindow(FixedWindow { limit: times(w.limit, TOKENS_MAX), ..w.clone() })
-        }
-        Algorithm::SlidingWindow(w) => {
-            Algorithm::SlidingWindow(SlidingWindow { limit: times(w.limit, TOKENS_MAX), ..w.clone() })
-        }
-        Algorithm::SlidingLog(w) => {
-            Algorithm::SlidingLog(SlidingLog { limit: times(w.limit, LOG_MAX), ..w.clone() })
-        }
-        Algorithm::Concurrency(c) => {
-            Algorithm::Concurrency(Concurrency { max: times(c.max, SLOTS_MAX), ..c.clone() })
-        }
-    })
-}
-
-/// Rounded down, but at least 1.
-fn multiplied(tokens: u64, thousandths: u32, max: u64) -> u64 {
-    let product = u128::from(tokens).saturating_mul(u128::from(thousandths)) / 1_000;
-    u64::try_from(product).unwrap_or(u64::MAX).clamp(1, max)
-}
-
-/// Exact where the product is a whole number of tokens in a period of at most 30 days; beyond, the period is rounded
-/// up to a microsecond. Clamped to the slowest and the fastest rate.
-fn rate(rate: Rate, thousandths: u32) -> Rate {
-    let tokens = u128::from(rate.tokens).saturating_mul(u128::from(thousandths));
-    let period_us = u128::from(rate.period_us).saturating_mul(1_000);
-    if tokens >= period_us {
-        return Rate { tokens: 1, period_us: 1 };
+    match change {
+        TierChange::Multiply(thousandths) => Some(algorithm.multiplied(thousandths)),
+        TierChange::Unlimited => None,
     }
-    let common = gcd(tokens, period_us).max(1);
-    let (tokens, period_us) = (tokens / common, period_us / common);
-    if period_us <= PERIOD_MAX_US {
-        return narrow(tokens, period_us);
-    }
-    // The most tokens whose period fits, and that period.
-    let fitting = tokens.saturating_mul(PERIOD_MAX_US) / period_us;
-    if fitting == 0 {
-        return narrow(1, PERIOD_MAX_US);
-    }
-    let period_us = fitting.saturating_mul(period_us).div_ceil(tokens.max(1));
-    let common = gcd(fitting, period_us).max(1);
-    narrow(fitting / common, period_us / common)
-}
-
-fn narrow(tokens: u128, period_us: u128) -> Rate {
-    Rate {
-        tokens: u64::try_from(tokens).unwrap_or(1).max(1),
-        period_us: u64::try_from(period_us).unwrap_or(u64::MAX).max(1),
-    }
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

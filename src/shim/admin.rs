@@ -27,10 +27,11 @@ use tracing::info;
 
 use crate::bounds;
 use crate::metrics::Metrics;
-use crate::overrides::{LIFE_MAX_S, Override, Overrides, Subject};
+use crate::overrides::Overrides;
 use crate::public;
 use crate::store::Store;
 use crate::store::failure::Failure;
+use crate::store::overrides::{LIFE_MAX_S, Override, Subject};
 use crate::token::Token;
 
 /// Longest body, bytes.

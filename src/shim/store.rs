@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sluicegate_policy::wire::{Answer, Batch};
 
 use crate::metrics::StoreMetrics;
-use crate::overrides::{Override, Snapshot, Subject};
 use crate::settings::StoreSettings;
 
 use self::cluster::Cluster;
@@ -13,6 +12,7 @@ use self::failure::Failure;
 use self::finder::Finder;
 use self::link::{Link, Manner};
 use self::memory::Memory;
+use self::overrides::{Override, Snapshot, Subject};
 use self::remote::{Remote, Way};
 use self::sentinel::Sentinels;
 use self::target::Target;
@@ -24,6 +24,7 @@ mod finder;
 mod ledger;
 mod link;
 mod memory;
+pub mod overrides;
 mod remote;
 pub mod secrets;
 mod sentinel;

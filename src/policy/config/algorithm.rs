@@ -3,10 +3,11 @@
 use std::mem::discriminant;
 
 use super::fields::Fields;
-use super::limit::TOKENS_MAX;
-use super::scalar::PERIOD_MAX_US;
 use super::value::Value;
 use super::words::{group, spell_us};
+use crate::algorithm::{
+    LOG_MAX, PERIOD_MAX_US, PLACES_MAX, RELEASE_US, TOKENS_MAX, WAIT_MAX_US, WAITING_MAX, WINDOW_MIN_US,
+};
 use crate::limit::{
     Algorithm, Align, Concurrency, Cost, Enforce, FixedWindow, LeakyBucket, Limit, SlidingLog, SlidingWindow,
     TokenBucket, WhenUnavailable,
@@ -114,8 +115,8 @@ fn leaky_bucket(value: &Value<'_>) -> Option<LeakyBucket> {
     let rate = fields.required("rate", Value::rate);
     let wait = fields.required("wait", |value| {
         let fields = value.fields(&["up_to", "waiting"])?;
-        let up_to_us = fields.required("up_to", |value| value.duration_us(1_000..=60_000_000));
-        let waiting = fields.or("waiting", 100, |value| value.integer(1..=1_000_000));
+        let up_to_us = fields.required("up_to", |value| value.duration_us(WINDOW_MIN_US..=WAIT_MAX_US));
+        let waiting = fields.or("waiting", 100, |value| value.integer(1..=WAITING_MAX));
         Some((up_to_us?, waiting?))
     });
     let (wait_up_to_us, waiting) = wait?;
@@ -133,8 +134,6 @@ fn fixed_window(value: &Value<'_>) -> Option<FixedWindow> {
 }
 
 fn sliding_window(value: &Value<'_>) -> Option<Algorithm> {
-    /// Most admissions that an exact window remembers for one key.
-    const LOG_MAX: u64 = 1_000;
     let fields = value.fields(&["limit", "per", "exact"])?;
     let exact = fields.or("exact", false, Value::boolean);
     let most = if exact == Some(true) { LOG_MAX } else { TOKENS_MAX };
@@ -149,14 +148,13 @@ fn sliding_window(value: &Value<'_>) -> Option<Algorithm> {
 
 fn concurrency(value: &Value<'_>) -> Option<Concurrency> {
     let fields = value.fields(&["max", "release_after"])?;
-    let max = fields.required("max", |value| value.integer(1..=100_000));
-    let release_after_us =
-        fields.or("release_after", 60_000_000, |value| value.duration_us(1_000_000..=86_400_000_000));
+    let max = fields.required("max", |value| value.integer(1..=PLACES_MAX));
+    let release_after_us = fields.or("release_after", 60_000_000, |value| value.duration_us(RELEASE_US));
     Some(Concurrency { max: max?, release_after_us: release_after_us? })
 }
 
 fn per_us(value: &Value<'_>) -> Option<u64> {
-    value.duration_us(1_000..=PERIOD_MAX_US)
+    value.duration_us(WINDOW_MIN_US..=PERIOD_MAX_US)
 }
 
 fn window_us(algorithm: &Algorithm) -> Option<u64> {

@@ -7,14 +7,12 @@ use super::source::header_name;
 use super::spelling;
 use super::value::Value;
 use super::words::{found, group};
+use crate::algorithm::TOKENS_MAX;
 use crate::identity::IdentityId;
 use crate::limit::{Algorithm, ChargeWhen, Cost, Enforce, Limit, WhenMissing, WhenUnavailable};
 use crate::mode::Mode;
 use crate::node::Node;
 use crate::pattern::Pattern;
-
-/// Most tokens anywhere: burst, limit, cost.
-pub(super) const TOKENS_MAX: u64 = 1_000_000_000;
 
 /// Most identities in one key.
 const KEY_MAX: usize = 8;

@@ -1,12 +1,10 @@
 //! Numbers people write as text: durations, rates, percentages. Exact, or refused.
 
+use crate::algorithm::PERIOD_MAX_US;
 use crate::limit::Rate;
 
 const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
-
-/// The longest period of a rate and the longest window: 30 days, microseconds.
-pub(super) const PERIOD_MAX_US: u64 = 30 * DAY_US;
 
 /// Microseconds of a duration such as `50ms`, `1.5s` or `30d`; `None` unless it is a whole number of them.
 pub(super) fn duration_us(text: &str) -> Option<u64> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use sluicegate_policy::wire::WireAlgorithm;
 
-use crate::overrides::{OVERRIDES_MAX, Override, Snapshot, Subject};
 use crate::store::failure::Failure;
+use crate::store::overrides::{OVERRIDES_MAX, Override, Snapshot, Subject};
 
 const SCRIPT: &str = include_str!("../../../lua/override.lua");
 

@@ -13,7 +13,7 @@ use sluicegate_policy::verdict::Standing;
 use sluicegate_policy::wire::{self, Answer, Batch, Take, WireLimit, WireStanding};
 
 use crate::metrics::StoreMetrics;
-use crate::overrides::{OVERRIDES_MAX, Override, Snapshot, Subject};
+use crate::store::overrides::{OVERRIDES_MAX, Override, Snapshot, Subject};
 use crate::store::slot;
 
 /// Shards, a power of two: enough that a few cores seldom meet.

@@ -7,12 +7,12 @@ use redis::{Cmd, Pipeline, Value};
 use sluicegate_policy::wire::{self, Answer, Batch, WireStanding};
 
 use crate::metrics::StoreMetrics;
-use crate::overrides::{Override, Snapshot, Subject};
 use crate::script::{self, Call, Layout, Plan};
 use crate::store::cluster::Cluster;
 use crate::store::failure::Failure;
 use crate::store::ledger;
 use crate::store::link::{CallError, Link};
+use crate::store::overrides::{Override, Snapshot, Subject};
 use crate::store::slot;
 
 /// A Redis of one or many servers.
