@@ -16,6 +16,7 @@ mod fleet;
 mod gone;
 mod matching;
 mod outages;
+mod places;
 mod quickstart;
 mod rig;
 mod shared;
