@@ -16,6 +16,10 @@ SECONDS = 20
 # Twice the capacity of 400 a second, from so many clients that none of them meets a quota.
 RATE = 2 * CONCURRENCY * 1000 // SERVICE_MS
 CLIENTS = 400
+# What each kind of request is, its share in percent; and how long its caller waits: many times the service, whose times
+# scatter, so that whoever comes too late has waited in a queue.
+KINDS = {"critical": ("/checkout", 10), "high": ("/cart", 20), "normal": ("/", 40), "low": ("/sync", 20), "sheddable": ("/beacon", 10)}
+DEADLINE_MS = 500
 
 
 def control(port: str, service_ms: int) -> None:
@@ -35,6 +39,7 @@ def main() -> int:
         return 1
     command = [str(ROOT / "target/native/sluicegate-load"), "generate", "--url", f"http://127.0.0.1:{gateway}"]
     command += ["--rate", str(RATE), "--seconds", str(SECONDS), "--tenants", str(CLIENTS)]
+    command += ["--mix", ",".join(f"{name}={path}:{share}:{DEADLINE_MS}" for name, (path, share) in KINDS.items())]
     print(f"{RATE} requests a second for {SECONDS} s, of which the service can do {RATE // 2}", flush=True)
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode

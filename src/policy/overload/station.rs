@@ -177,7 +177,7 @@ impl Station {
             return None;
         }
         let spared = self.floors.get(index).is_some_and(Floor::affords)
-            && guidance.open.get(1).is_some_and(|high| estimate < *high);
+            && guidance.open.first().is_some_and(|open| estimate < *open);
         (!spared).then_some(ShedReason::Saturation)
     }
 

@@ -12,6 +12,7 @@ mod progress;
 mod query;
 mod rig;
 mod signal;
+mod simulation;
 mod stats;
 mod tally;
 mod timer;
@@ -36,6 +37,8 @@ enum Command {
     Generate(generate::Args),
     /// Measure goodput under overload, against what Envoy has.
     Loadtest(loadtest::Args),
+    /// Drive the laws of overload on a virtual clock.
+    Simulate(simulation::Args),
     /// Measure what a decision costs, against plain Envoy and its own filters.
     Bench(bench::Args),
 }
@@ -45,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Upstream(args) => upstream::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Loadtest(args) => loadtest::run(args),
+        Command::Simulate(args) => simulation::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

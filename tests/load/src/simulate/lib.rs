@@ -11,6 +11,8 @@
 //! - [`upstream`], [`pool`]: a first come, first served service; Envoy's connection pools before it
 //! - [`system`], [`sluicegate`], [`baseline`]: who decides: ours, and what it is compared with
 //! - [`outcome`]: what came of it
+//! - [`figures`]: what of it goes into a table
+//! - [`grid`]: every scenario that is looked at
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -19,6 +21,8 @@
 )]
 
 pub mod baseline;
+pub mod figures;
+pub mod grid;
 pub mod outcome;
 pub mod pool;
 pub mod scenario;

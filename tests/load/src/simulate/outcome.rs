@@ -2,6 +2,7 @@
 
 use crate::system::Belief;
 use serde::Serialize;
+use sluicegate_policy::overload::control::Event;
 
 /// Everything that was counted, by the phase in which an attempt was sent.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -14,6 +15,9 @@ pub struct Outcome {
     pub timeline: Vec<Moment>,
     /// Requests in flight by the controller's own count after everything has ended: 0, or it leaks.
     pub leaked: u64,
+    /// What was told to the log, with its time, microseconds.
+    #[serde(skip)]
+    pub told: Vec<(u64, Event)>,
 }
 
 /// One phase.

@@ -131,11 +131,14 @@ impl Scenario {
         }
     }
 
-    /// The same with these loads, each for so many seconds.
-    #[must_use]
-    pub fn steps(mut self, seconds: f64, loads: &[f64]) -> Scenario {
-        self.phases = loads.iter().map(|load| Phase::new(seconds, *load)).collect();
-        self
+    /// The phase in which a moment lies.
+    pub fn phase_at(&self, at_us: u64) -> usize {
+        let mut end_s = 0.0;
+        let ended = |phase: &&Phase| {
+            end_s += phase.seconds;
+            end_s * 1e6 <= at_us as f64
+        };
+        self.phases.iter().take_while(ended).count()
     }
 
     /// Requests a second the upstream can finish, without slowdown.

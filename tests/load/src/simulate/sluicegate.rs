@@ -21,7 +21,7 @@ pub struct Sluicegate {
     shared: Map,
     leader: Option<usize>,
     /// Changes of state that were told, with their times, microseconds.
-    pub events: Vec<(u64, Event)>,
+    events: Vec<(u64, Event)>,
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +127,10 @@ impl System for Sluicegate {
 
     fn in_flight(&self) -> u64 {
         self.controls.iter().map(Control::in_flight).sum()
+    }
+
+    fn told(&self) -> Vec<(u64, Event)> {
+        self.events.clone()
     }
 
     fn belief(&self) -> Belief {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sluicegate_policy::class::Class;
 use sluicegate_policy::overload::arrival::Ticket;
+use sluicegate_policy::overload::control::Event;
 
 /// A request as the deciding system sees it.
 #[derive(Clone, Debug)]
@@ -88,6 +89,11 @@ pub trait System {
 
     /// Requests in flight by its own count, to find leaks.
     fn in_flight(&self) -> u64;
+
+    /// What it has told the log so far, with the time, microseconds.
+    fn told(&self) -> Vec<(u64, Event)> {
+        Vec::new()
+    }
 
     /// What it believes now.
     fn belief(&self) -> Belief {

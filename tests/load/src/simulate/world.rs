@@ -151,6 +151,7 @@ impl<'a> World<'a> {
             }
         }
         self.outcome.leaked = self.system.in_flight();
+        self.outcome.told = self.system.told();
         self.outcome
     }
 
