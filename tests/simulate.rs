@@ -96,6 +96,17 @@ fn a_slower_or_smaller_upstream_is_kept_busy() {
 }
 
 #[test]
+fn a_service_that_was_slower_when_the_load_came_is_found_out() {
+    for mode in Mode::ALL {
+        let slower = Phase { slowdown: 2.0, ..Phase::new(20.0, 2.0) };
+        let figures = last(&mode.rig().through(&[Phase::new(3.0, 0.5), slower]));
+        // What calm taught about the base is wrong by half until a dip puts it right.
+        at_least(mode.name(), figures.goodput, 0.9);
+        at_least(mode.name(), figures.success[0], 0.993);
+    }
+}
+
+#[test]
 fn a_cold_start_in_overload_finds_its_limit() {
     for mode in Mode::ALL {
         let cold = mode.rig().through(&[Phase::new(2.0, 2.0), Phase::new(8.0, 2.0)]);

@@ -48,8 +48,9 @@ const RISE_S: f64 = 0.3;
 const FIRST_PROBE_S: f64 = 30.0;
 const CHANGED_PROBE_S: f64 = 10.0;
 const PROBE_EVERY_S: f64 = 60.0;
-/// A capacity that has crept to less than this part of what it was calls for a test of the base.
-const DRIFTED: f64 = 0.85;
+/// A capacity that has crept to less than this part of what it was calls for a test of the base, after so many seconds.
+const DRIFTED: f64 = 0.93;
+const DRIFTED_PROBE_S: f64 = 1.0;
 /// A base grows no more than this at once.
 const SLOWER: f64 = 4.0;
 
@@ -250,9 +251,10 @@ impl Delay {
         self.change.look(steady, self.capacity.recent(), self.steady.value(), window.elapsed_s);
         self.vouched = self.vouched.max(self.steady.value());
         if steady && self.steady.value() < DRIFTED * self.vouched {
-            // Too slowly for a change: the service may have become slower all the same.
+            // Too slowly for a change: the service may have become slower all the same, or have been when the load came.
+            // Then each look at a limit that is too low shows less of the capacity.
             self.vouched = self.steady.value();
-            self.next_probe_s = self.next_probe_s.min(CHANGED_PROBE_S);
+            self.next_probe_s = self.next_probe_s.min(DRIFTED_PROBE_S);
         }
         let due = self.next_probe_s <= 0.0 && RISE_S <= self.armed_s;
         if due && window.blocked && self.probe.is_none() {

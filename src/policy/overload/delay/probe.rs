@@ -74,7 +74,8 @@ impl Probe {
             return None;
         }
         dip.seen.add(tick);
-        let evidence = dip.evidence(self.before.rate());
+        let left = dip.left(self.before.mean_in_flight());
+        let evidence = dip.evidence(self.before.rate(), left);
         let over =
             DIP_S.end <= dip.seen.elapsed_s || (DIP_S.start <= dip.seen.elapsed_s && SURE <= evidence.abs());
         if !over {
@@ -82,7 +83,7 @@ impl Probe {
         }
         let answered = SEEN_LEAST <= dip.seen.answered && BEFORE_LEAST <= self.before.answered;
         Some(match dip.seen.mean_us() {
-            _ if !answered || TRIED < dip.left() => Finding::Nothing,
+            _ if !answered || TRIED < left => Finding::Nothing,
             mean_us if 0.0 < evidence => Finding::Base(mean_us),
             mean_us => Finding::Queue(mean_us),
         })
@@ -90,15 +91,17 @@ impl Probe {
 }
 
 impl Dip {
-    /// Requests in flight, as a part of what should keep the upstream busy.
-    fn left(&self) -> f64 {
-        self.seen.mean_in_flight() / self.product.max(1e-3)
+    /// Requests in flight, as a part of what should keep the upstream busy; or, if that was never left, as a part of those
+    /// before: then the base may be too short for it.
+    fn left(&self, before: f64) -> f64 {
+        let seen = self.seen.mean_in_flight();
+        if TRIED * self.product < seen { seen / before.max(1e-3) } else { seen / self.product.max(1e-3) }
     }
 
     /// How much likelier (logarithm) so many answers are if throughput fell with the requests in flight than if it held,
     /// for answers that come at random.
-    fn evidence(&self, before: f64) -> f64 {
-        let left = self.left().clamp(0.05, 1.0);
+    fn evidence(&self, before: f64, left: f64) -> f64 {
+        let left = left.clamp(0.05, 1.0);
         let held = before * self.seen.elapsed_s;
         self.seen.ended * left.ln() + held * (1.0 - left)
     }

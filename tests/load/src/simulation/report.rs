@@ -80,7 +80,7 @@ impl Row {
     pub(crate) fn new(cell: &Cell, phase: usize, figures: Figures) -> Row {
         let name = match cell.phases.len() {
             1 => cell.name.clone(),
-            _ => format!("{}: {}x", cell.name, cell.scenario.phases[phase].load),
+            _ => format!("{}: {}x", cell.name, figures.load),
         };
         Row { group: cell.group, name, system: cell.system, figures }
     }
