@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         bar.set_message(format!("{} {} {}", cell.system, cell.group, cell.name));
         let outcomes = outcomes(&cell.scenario, args.seeds.max(1));
         for phase in cell.phases.clone() {
-            report.rows.push(Row::new(cell, phase, figures(&cell.scenario, &outcomes, phase)));
+            report.rows.push(Row::new(cell, figures(&cell.scenario, &outcomes, phase)));
         }
         if let Some(timeline) = Timeline::of(cell, &outcomes) {
             report.timelines.push(timeline);

@@ -77,7 +77,7 @@ impl Report {
 }
 
 impl Row {
-    pub(crate) fn new(cell: &Cell, phase: usize, figures: Figures) -> Row {
+    pub(crate) fn new(cell: &Cell, figures: Figures) -> Row {
         let name = match cell.phases.len() {
             1 => cell.name.clone(),
             _ => format!("{}: {}x", cell.name, figures.load),
