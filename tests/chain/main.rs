@@ -11,14 +11,18 @@
 
 mod accounts;
 mod change;
+mod dialects;
 mod exact;
+mod fields;
 mod fleet;
 mod gone;
 mod matching;
+mod octets;
 mod outages;
 mod places;
 mod quickstart;
 mod rig;
 mod shared;
 mod store;
+mod vouched;
 mod workers;

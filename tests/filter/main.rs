@@ -9,5 +9,7 @@
 )]
 
 mod cost;
+mod faults;
+mod module;
 mod requests;
 mod talk;

@@ -37,6 +37,16 @@ pub fn module_bytes() -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make build`", path.display()))
 }
 
+/// Module and name of everything that the shipped module imports.
+///
+/// # Panics
+///
+/// If it has not been built, or is no module.
+pub fn imports() -> Vec<(String, String)> {
+    let module = Module::new(&Engine::default(), module_bytes()).expect("the shipped module is one");
+    module.imports().map(|import| (import.module().to_owned(), import.name().to_owned())).collect()
+}
+
 /// An Envoy with workers, each with a VM of its own.
 pub struct Host {
     process: Rc<Process>,
