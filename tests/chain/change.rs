@@ -131,3 +131,24 @@ async fn requests_under_way_are_finished_by_the_policy_they_met() {
     eventually("all places are free", SOON, free).await;
     eventually("nothing is outstanding", SOON, async || outstanding(&chain) == 0.0).await;
 }
+
+/// A new policy comes with new VMs: the one that read Envoy's stats is gone, and another takes over.
+#[tokio::test]
+async fn the_vm_that_polls_may_go() {
+    let protected = |burst: u64| {
+        let mut policy = limit("token_bucket", json!({"burst": burst, "rate": NEVER}));
+        policy["overload"] = json!({"upstreams": [{"cluster": "web"}], "admin_cluster": "envoy-admin"});
+        policy
+    };
+    let mut chain = Chain::with(&protected(100), |setup| setup.dynamic());
+    let leaders = |chain: &Chain| chain.envoy.log().matches("this worker polls Envoy's stats").count();
+    let fresh = |chain: &Chain| {
+        let age_ms = chain.envoy.metrics().sum("sluicegate_overload_poll_age_ms", &[]);
+        0.0 < age_ms && age_ms < 1_000.0
+    };
+    eventually("stats are read", SOON, async || leaders(&chain) > 0 && fresh(&chain)).await;
+    let before = leaders(&chain);
+    adopt(&mut chain, &protected(101)).await;
+    eventually("another reads them", SOON, async || leaders(&chain) > before && fresh(&chain)).await;
+    assert_eq!(statuses(&row(&chain.client(), 20, "/", "one").await), [200; 20]);
+}
