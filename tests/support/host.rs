@@ -368,14 +368,24 @@ impl Host {
     }
 
     fn end(&mut self, id: StreamId) {
-        self.call::<_, ()>(id.worker, id.context, "proxy_on_log", (id.context,));
-        self.call::<_, u32>(id.worker, id.context, "proxy_on_done", (id.context,));
+        // As Envoy does: what is not exported is not called.
+        if self.exports(id.worker, "proxy_on_log") {
+            self.call::<_, ()>(id.worker, id.context, "proxy_on_log", (id.context,));
+        }
+        if self.exports(id.worker, "proxy_on_done") {
+            self.call::<_, u32>(id.worker, id.context, "proxy_on_done", (id.context,));
+        }
         self.call::<_, ()>(id.worker, id.context, "proxy_on_delete", (id.context,));
         self.vm(id.worker).streams.remove(&id.context);
     }
 
     fn vm(&mut self, worker: usize) -> &mut Vm {
         self.workers[worker].store.data_mut()
+    }
+
+    fn exports(&self, worker: usize, name: &str) -> bool {
+        let Worker { store, instance, .. } = &self.workers[worker];
+        instance.get_func(store, name).is_some()
     }
 
     /// Calls into the VM.
