@@ -8,7 +8,7 @@ use crate::rig::{artifact, filter};
 /// A system under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum System {
-    /// Envoy answers by itself what a denial answers, without filter and upstream.
+    /// Envoy answers by itself, without filter and upstream.
     Direct,
     /// Envoy proxies, without filter.
     Plain,
