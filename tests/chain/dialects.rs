@@ -115,4 +115,8 @@ async fn ht_6_health_checks_always_pass() {
     }
     chain.upstream.release();
     assert_eq!(held.await.unwrap().status, 200);
+    calm(&chain).await;
+    for path in ["/healthz/../admin", "/healthzz"] {
+        assert_eq!(passed(&row(&client, 6, path, path).await), 5, "{path} is counted");
+    }
 }

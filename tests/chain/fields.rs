@@ -70,6 +70,21 @@ async fn two_conventions_go_together() {
     assert_eq!(reply.header("ratelimit-remaining"), None);
 }
 
+/// What the upstream says in structured fields stays too, unless ours is tighter.
+#[tokio::test]
+async fn an_upstream_speaks_for_itself_in_structured_fields() {
+    let responses = json!({"ratelimit_headers": "draft-11"});
+    let chain = Chain::with(&two_limits(responses), |setup| setup.workers(1));
+    let client = chain.client();
+    for (theirs, name, left) in [("\"origin\";r=1;t=5", "origin", 1), ("\"origin\";r=70;t=5", "three", 2)] {
+        let ask = by(&client, "/", theirs).header("reply-with", format!("ratelimit={theirs}"));
+        let reply = ask.send().await;
+        let standing = members(&reply, "ratelimit");
+        assert_eq!((standing.len(), standing[0].0.as_str()), (1, name), "{theirs}");
+        assert_eq!(number(&standing[0].1, "r"), Some(left), "{theirs}");
+    }
+}
+
 /// What the upstream says stays, unless ours is tighter.
 #[tokio::test]
 async fn an_upstream_speaks_for_itself() {

@@ -21,6 +21,7 @@ mod octets;
 mod outages;
 mod places;
 mod quickstart;
+mod refused;
 mod rig;
 mod shared;
 mod store;

@@ -135,8 +135,11 @@ async fn get(
 async fn a_client_certificate_is_the_key() {
     let pki = Pki::new();
     let (certificate, key) = pki.issue("gateway", &["gateway"]);
-    let clients = [pki.issue("one", &["one.example.com"]), pki.issue("two", &["two.example.com"])];
+    let clients = ["one", "two"].map(|name| {
+        pki.issue(name, &[&format!("{name}.example.com"), &format!("spiffe://example.com/{name}")])
+    });
     let policy = two_each(json!({
+        "uri": {"client_certificate": "uri"},
         "dns": {"client_certificate": "dns"},
         "subject": {"client_certificate": "subject"},
         "digest": {"client_certificate": "digest"},
@@ -158,7 +161,7 @@ async fn a_client_certificate_is_the_key() {
     );
     let chain = Chain::with(&policy, |setup| setup.edit("        - filters:\n", &socket));
     let address = chain.envoy.address();
-    for path in ["/dns", "/subject", "/digest"] {
+    for path in ["/uri", "/dns", "/subject", "/digest"] {
         for client in &clients {
             let mut statuses = Vec::new();
             for _ in 0..3 {

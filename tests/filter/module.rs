@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sluicegate_testing::host::{imports, module_bytes};
+use sluicegate_policy::wire::WireStanding;
+use sluicegate_testing::host::{Fate, imports, module_bytes};
 
 use crate::talk::{answer_all, by, deny, host, policy};
 
@@ -30,23 +31,34 @@ fn the_module_is_small() {
     assert!(bytes <= 500 << 10, "{bytes} bytes");
 }
 
-/// Each of these keys leaves a known denial, the largest thing that is kept of a client.
+/// Clients enough to fill the table of each kind, and then others: known denials, leases, and the buckets of this worker.
 #[test]
 fn memory_is_bounded_however_many_clients_there_are() {
-    let policy =
-        policy(json!([{"name": "per-caller", "key": "caller", "fixed_window": {"limit": 1, "per": "1h"}}]));
-    let mut host = host(&policy);
-    let mut sizes = Vec::new();
-    for round in 0..3 {
-        for first in (0..12_000).step_by(100) {
-            for nth in first..first + 100 {
-                by(&mut host, &format!("{round}-{nth}"));
+    let leased = json!({"leased": {"size": 20, "for": "60s"}});
+    for (enforce, fill, standing) in [
+        (json!("shared"), 24_000, deny(3_000_000_000)),
+        (leased, 24_000, WireStanding(1, 20, 50, 1_000_000, 0, 0)),
+        (json!("local"), 70_000, deny(0)),
+    ] {
+        let policy = policy(json!([{"name": "per-caller", "key": "caller", "enforce": enforce,
+                                    "token_bucket": {"burst": 100, "rate": "1/h"}}]));
+        let mut host = host(&policy);
+        let mut sizes = Vec::new();
+        for (round, clients) in [fill, 6_000, 6_000].into_iter().enumerate() {
+            for first in (0..clients).step_by(100) {
+                let asked: Vec<_> =
+                    (first..first + 100).map(|nth| by(&mut host, &format!("{round}-{nth}"))).collect();
+                answer_all(&mut host, |_| standing);
+                for id in asked {
+                    if host.fate(id) == Fate::Upstream {
+                        host.respond(id, 200, &[]);
+                    }
+                }
             }
-            answer_all(&mut host, |_| deny(3_000_000_000));
+            host.advance(Duration::from_secs(1));
+            sizes.push(host.memory(0));
         }
-        host.advance(Duration::from_secs(1));
-        sizes.push(host.memory(0));
+        assert!(sizes.iter().all(|size| *size <= 16 * MIB), "{enforce}: {sizes:?}");
+        assert_eq!(sizes[0], sizes[2], "{enforce}: flat once it is full: {sizes:?}");
     }
-    assert!(sizes.iter().all(|size| *size <= 16 * MIB), "{sizes:?}");
-    assert_eq!(sizes[1], sizes[2], "flat: {sizes:?}");
 }

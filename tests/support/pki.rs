@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, SanType,
 };
 use tempfile::TempDir;
 
@@ -38,10 +38,13 @@ impl Pki {
         self.path("ca.crt")
     }
 
-    /// Signs a certificate for these names and addresses; the files of the certificate and of its key.
+    /// Signs a certificate for these names, addresses and URIs; the files of the certificate and of its key.
     pub fn issue(&self, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let (uris, names): (Vec<String>, Vec<String>) =
+            names.iter().map(|&name| name.to_owned()).partition(|name| name.contains("://"));
         let mut parameters = CertificateParams::new(names).expect("names");
+        let uris = uris.into_iter().map(|uri| SanType::URI(uri.try_into().expect("ASCII")));
+        parameters.subject_alt_names.extend(uris);
         parameters.distinguished_name.push(DnType::CommonName, file);
         parameters.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
