@@ -18,7 +18,13 @@ RATE = 2 * CONCURRENCY * 1000 // SERVICE_MS
 CLIENTS = 400
 # What each kind of request is, its share in percent; and how long its caller waits: many times the service, whose times
 # scatter, so that whoever comes too late has waited in a queue.
-KINDS = {"critical": ("/checkout", 10), "high": ("/cart", 20), "normal": ("/", 40), "low": ("/sync", 20), "sheddable": ("/beacon", 10)}
+KINDS = {
+    "critical": ("/checkout", 10),
+    "high": ("/cart", 20),
+    "normal": ("/", 40),
+    "low": ("/sync", 20),
+    "sheddable": ("/beacon", 10),
+}
 DEADLINE_MS = 500
 
 

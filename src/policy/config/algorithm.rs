@@ -115,7 +115,7 @@ fn leaky_bucket(value: &Value<'_>) -> Option<LeakyBucket> {
     let rate = fields.required("rate", Value::rate);
     let wait = fields.required("wait", |value| {
         let fields = value.fields(&["up_to", "waiting"])?;
-        let up_to_us = fields.required("up_to", |value| value.duration_us(WINDOW_MIN_US..=WAIT_MAX_US));
+        let up_to_us = fields.required("up_to", |value| value.duration_us(1_000..=WAIT_MAX_US));
         let waiting = fields.or("waiting", 100, |value| value.integer(1..=WAITING_MAX));
         Some((up_to_us?, waiting?))
     });

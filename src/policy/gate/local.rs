@@ -6,7 +6,7 @@ use crate::gate::numbers::Numbers;
 use crate::store::{Ask, Store};
 use crate::verdict::Standing;
 
-/// Cells of the store: about 6 MiB when full.
+/// Cells of the store: with all of them in use the memory of the VM is about 12 MiB.
 const CAPACITY: usize = 65_536;
 
 /// Tells the emergency allowance of a key from its local count.
