@@ -9,11 +9,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// What was read last.
-    pub(crate) fn last_us(&self) -> u64 {
-        self.last_us
-    }
-
     /// The time for a reading of the system clock, microseconds.
     pub(crate) fn read(&mut self, system_us: u64) -> u64 {
         if system_us.saturating_add(self.behind_us) < self.last_us {

@@ -62,9 +62,10 @@ impl Engine {
         self.clock.read(host::system_us())
     }
 
-    /// The time, as far as it matters to what is told next about a request: each look at the clock is a host call.
-    pub(crate) fn time_for(&mut self, stream: u32) -> u64 {
-        if self.gate.is_timed(stream) { self.now_us() } else { self.clock.last_us() }
+    /// The gate, and a clock for what may want to know the time: each look is a host call.
+    pub(crate) fn gate_and_clock(&mut self) -> (&mut Gate, impl FnOnce() -> u64) {
+        let Engine { gate, clock, .. } = self;
+        (gate, || clock.read(host::system_us()))
     }
 
     /// Notes a callout.

@@ -115,7 +115,7 @@ pub(crate) fn callout_header(name: &str) -> Option<Vec<u8>> {
 }
 
 /// Gives a response header this one value, whatever it had.
-pub(crate) fn set_response_header(name: &str, value: &str) -> Result<()> {
+pub(crate) fn set_response_header(name: &str, value: &[u8]) -> Result<()> {
     let map = MapType::HttpResponseHeaders as u32;
     // SAFETY: the host reads name and value.
     check(unsafe {
@@ -164,7 +164,7 @@ pub(crate) fn resume_request() -> Result<()> {
 pub(crate) fn respond<'a>(
     status: u32,
     details: &str,
-    fields: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone,
+    fields: impl ExactSizeIterator<Item = (&'a str, &'a [u8])> + Clone,
     body: &str,
     grpc_status: Option<u8>,
 ) -> Result<()> {
@@ -307,7 +307,7 @@ fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
 }
 
 /// The ABI's encoding of a header map: count, lengths, then names and values with a final zero each.
-fn pairs<'a>(pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone) -> Vec<u8> {
+fn pairs<'a>(pairs: impl ExactSizeIterator<Item = (&'a str, &'a [u8])> + Clone) -> Vec<u8> {
     let len = |len: usize| u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = Vec::with_capacity(512);
     bytes.extend_from_slice(&len(pairs.len()));
@@ -315,8 +315,8 @@ fn pairs<'a>(pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone) -
         bytes.extend_from_slice(&len(name.len()));
         bytes.extend_from_slice(&len(value.len()));
     }
-    for text in pairs.flat_map(|(name, value)| [name, value]) {
-        bytes.extend_from_slice(text.as_bytes());
+    for text in pairs.flat_map(|(name, value)| [name.as_bytes(), value]) {
+        bytes.extend_from_slice(text);
         bytes.push(0);
     }
     bytes

@@ -47,8 +47,8 @@ impl Http {
         // Borrowed only if the host ends a request inside a callback of another, and then nothing can be done.
         let Ok(mut engine) = self.engine.try_borrow_mut() else { return };
         let Some(engine) = engine.as_mut() else { return };
-        let now_us = engine.time_for(self.id);
-        engine.gate.end(self.id, now_us);
+        let (gate, clock) = engine.gate_and_clock();
+        gate.end(self.id, clock);
         let queue = engine.wake();
         wake(queue);
     }
@@ -87,11 +87,9 @@ impl HttpContext for Http {
 
     // Local replies, our own ones too, come by here: the gate knows which request has an answer of its upstream.
     fn on_http_response_headers(&mut self, _: usize, _: bool) -> Action {
-        if let Some(engine) = self.engine.borrow_mut().as_mut()
-            && engine.gate.knows(self.id)
-        {
-            let now_us = engine.time_for(self.id);
-            engine.gate.response(self.id, &HostResponse::default(), now_us);
+        if let Some(engine) = self.engine.borrow_mut().as_mut() {
+            let (gate, clock) = engine.gate_and_clock();
+            gate.response(self.id, &HostResponse::default(), clock);
         }
         Action::Continue
     }
@@ -108,7 +106,7 @@ impl Drop for Http {
 
 /// Gives the current or entered request this answer.
 pub(crate) fn respond(response: &Response) {
-    let fields = response.fields.iter().map(|field| (field.name, &*field.value));
+    let fields = response.fields.iter().map(|field| (field.name, field.value.as_bytes()));
     let sent = host::respond(response.status, response.details, fields, &response.body, response.grpc_status);
     if let Err(refused) = sent {
         log::error!("a refusal could not be sent: status {}", refused.0);
@@ -139,11 +137,11 @@ impl Request for HostRequest {
 // === impl HostResponse ===
 
 impl ResponseFields for HostResponse {
-    fn field(&self, name: &str) -> Option<Vec<u8>> {
-        self.0.get_or_init(host::response_headers).get(name).map(Cow::into_owned)
+    fn field(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.0.get_or_init(host::response_headers).get(name)
     }
 
-    fn set(&self, name: &str, value: &str) {
+    fn set(&self, name: &str, value: &[u8]) {
         // A field that cannot be set is left out; the response goes on.
         let _ = host::set_response_header(name, value);
     }

@@ -111,8 +111,8 @@ impl Root {
         while let Some(Some((stream, step))) = self.with(|engine| engine.gate.next_step()) {
             if host::enter(stream).is_err() {
                 self.with(|engine| {
-                    let now_us = engine.now_us();
-                    engine.gate.end(stream, now_us);
+                    let (gate, clock) = engine.gate_and_clock();
+                    gate.end(stream, clock);
                 });
                 continue;
             }

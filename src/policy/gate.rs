@@ -162,10 +162,10 @@ impl Gate {
         if class == Class::Exempt && !self.exempt.take(now_us) {
             class = Class::Normal;
         }
-        let mut stream = Stream::new(class, random, self.streams.hits());
+        let mut stream = self.streams.begin(class, random);
+        stream.hear(request);
         stream.deadline_us = self.deadline_us(request, now_us);
         if let Err(shed) = self.saturate(request, &mut stream, now_us) {
-            stream.hear(request);
             return self.shed(stream, shed.reason, shed.retry_after_s.into(), now_us);
         }
         if class == Class::Exempt {
@@ -274,17 +274,6 @@ impl Gate {
         Some(control.tick(shared, now_us))
     }
 
-    /// Whether the time matters to what is told next about this request: [`Gate::response`] or [`Gate::end`].
-    /// Otherwise any time will do, such as the last one that was told.
-    pub fn is_timed(&self, id: u32) -> bool {
-        self.streams.get(id).is_some_and(Stream::is_timed)
-    }
-
-    /// Whether the request has begun and not ended.
-    pub fn knows(&self, id: u32) -> bool {
-        self.streams.get(id).is_some()
-    }
-
     /// Saturation control, for its ticks and polls.
     pub fn saturation_mut(&mut self) -> Option<&mut Control> {
         self.saturation.as_mut()
@@ -296,7 +285,7 @@ impl Gate {
     }
 
     /// Sends a request on.
-    fn admit(&mut self, id: u32, mut stream: Stream) -> Step {
+    fn admit(&mut self, id: u32, mut stream: Box<Stream>) -> Step {
         self.counts.decide(stream.class, Decision::Admit);
         stream.phase = Phase::Admitted;
         self.streams.insert(id, stream);

@@ -28,7 +28,7 @@ pub mod breaker;
 pub mod class;
 pub mod config;
 pub mod count;
-mod decimal;
+pub mod decimal;
 pub mod denial;
 pub mod digest;
 pub mod gate;

@@ -191,8 +191,7 @@ impl Matcher {
         let mut reader = Reader { request, attributes: &self.attributes, memo };
         let spelling = self.find(&mut reader, stack, found);
 
-        candidates.copy_from(found);
-        candidates.intersect(&self.exempt_rules);
+        candidates.set_intersection(found, &self.exempt_rules);
         if spelling != Spelling::Plain {
             candidates.intersect(&self.pathless_rules);
         }
@@ -202,8 +201,7 @@ impl Matcher {
         if let Some(class) = self.header_class(&mut reader) {
             return class;
         }
-        candidates.copy_from(found);
-        candidates.intersect(&self.class_rules);
+        candidates.set_intersection(found, &self.class_rules);
         let rule = self.first_of(candidates, accepted, random, &mut reader);
         let class = rule.and_then(|rule| self.classes.get(rule.checked_sub(self.limits.len())?));
         class.copied().unwrap_or(Class::Normal)
@@ -218,8 +216,7 @@ impl Matcher {
         scratch.groups.reset(self.groups);
         let Scratch { memo, found, candidates, accepted, .. } = scratch;
         let mut reader = Reader { request, attributes: &self.attributes, memo };
-        candidates.copy_from(found);
-        candidates.intersect(&self.limit_rules);
+        candidates.set_intersection(found, &self.limit_rules);
         self.index.narrow(candidates, accepted, &mut reader);
         let candidates = std::mem::take(&mut scratch.candidates);
         for limit in candidates.iter() {

@@ -8,10 +8,9 @@ mod body;
 mod fields;
 mod quota;
 
-pub use fields::{Field, rate_limit_fields};
+pub use fields::{Field, Value, rate_limit_fields};
 pub use quota::{Held, Quota};
 
-use crate::decimal::Decimal;
 use crate::policy::Responses;
 use crate::verdict::ShedReason;
 
@@ -58,24 +57,16 @@ pub fn quota_exceeded<'a>(
     let names: Vec<&str> = refusing().map(|held| held.quota.name()).collect();
 
     let mut fields = Vec::with_capacity(8);
-    fields.push(Field::new("retry-after", digits(retry_after_s)));
+    fields.push(Field::new("retry-after", retry_after_s));
     fields.push(Field::new("cache-control", "no-store"));
     fields.push(Field::new("x-envoy-ratelimited", "true"));
     rate_limit_fields(
         &responses.fields,
         held.clone(),
         |_| None,
-        |name, value| fields.push(Field::new(name, value.to_owned())),
+        |name, value| fields.push(Field { name, value }),
     );
-    let refusal = body::Refusal {
-        status: 429,
-        grpc_status: GRPC_RESOURCE_EXHAUSTED,
-        error: "quota-exceeded",
-        title: "Request cannot be satisfied as assigned quota has been exceeded",
-        violated: &names,
-        retry_after_s,
-        details: "sluicegate_quota_exceeded",
-    };
+    let refusal = body::Refusal { kind: &body::QUOTA_EXCEEDED, violated: &names, retry_after_s };
     refusal.render(&responses.body, dialect, fields)
 }
 
@@ -88,34 +79,22 @@ pub fn saturated(
 ) -> Response {
     let retry_after_s = retry_after_s.max(1);
     let mut fields = vec![
-        Field::new("retry-after", digits(retry_after_s)),
+        Field::new("retry-after", retry_after_s),
         Field::new("cache-control", "no-store"),
         Field::new("x-envoy-overloaded", "true"),
         Field::new("x-shed-reason", reason.name()),
     ];
     if dialect.grpc {
         // gRFC A6: the client's retry policy waits this long before its next attempt.
-        fields.push(Field::new("grpc-retry-pushback-ms", digits(retry_after_s * 1_000)));
+        fields.push(Field::new("grpc-retry-pushback-ms", retry_after_s * 1_000));
     }
-    let refusal = body::Refusal {
-        status: 503,
-        grpc_status: GRPC_UNAVAILABLE,
-        error: "temporary-reduced-capacity",
-        title: "Request cannot be satisfied due to temporary server capacity constraints",
-        violated: &[],
-        retry_after_s,
-        details: "sluicegate_saturated",
-    };
+    let refusal = body::Refusal { kind: &body::SATURATED, violated: &[], retry_after_s };
     refusal.render(&responses.body, dialect, fields)
 }
 
 /// Microseconds as whole seconds, rounded up, at least 1 (RFC 9110, section 10.2.3).
 pub fn whole_seconds(us: u64) -> u64 {
     us.div_ceil(1_000_000).max(1)
-}
-
-fn digits(number: u64) -> String {
-    Decimal::new(number).as_str().to_owned()
 }
 
 /// Adds a random share of up to `percent`; never takes any away.

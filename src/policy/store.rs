@@ -10,6 +10,7 @@
 //! Memory is counted in cells of about 100 bytes. A key takes one; a key of a sliding log or a concurrency limit
 //! takes what it may grow to, from the start.
 
+mod known;
 mod overflow;
 mod table;
 
@@ -112,6 +113,13 @@ impl<K: Hash + Eq + Clone> Store<K> {
         standings: &mut Vec<Standing>,
     ) -> bool {
         standings.clear();
+        if let [ask] = asks
+            && let Some(at) = self.table.find(ask.key)
+            && let Some(standing) = self.take_known(now_us, slot, ask, at)
+        {
+            standings.push(standing);
+            return standing.allowed;
+        }
         self.seat(now_us, asks);
         let granted = self.grant(now_us, asks);
         if granted {

@@ -12,9 +12,11 @@ use crate::limit::Cost;
 use crate::overload::arrival;
 
 impl Gate {
-    /// A request has ended, whatever ended it. Harmless when it is not known (any more).
-    pub fn end(&mut self, id: u32, now_us: u64) {
+    /// A request has ended, whatever ended it. Harmless when it is not known (any more). `clock` tells the time,
+    /// microseconds, and is asked only if that matters.
+    pub fn end(&mut self, id: u32, clock: impl FnOnce() -> u64) {
         let Some(mut stream) = self.streams.remove(id) else { return };
+        let now_us = stream.time(clock);
         match stream.phase {
             // Its take may be on the way: slots are given back when the answer comes.
             Phase::Waiting => {
@@ -40,7 +42,7 @@ impl Gate {
                 self.release(&stream, now_us);
             }
         }
-        self.streams.reuse(stream.hits);
+        self.streams.reuse(stream);
     }
 
     /// Charges what the response says it has cost.

@@ -12,7 +12,7 @@ const RETRY_AFTER_S: u64 = 1;
 
 impl Gate {
     /// Decides about a request by what its limits say for this case.
-    pub(super) fn fall_back(&mut self, id: u32, mut stream: Stream, now_us: u64) -> Step {
+    pub(super) fn fall_back(&mut self, id: u32, mut stream: Box<Stream>, now_us: u64) -> Step {
         let mut denied = false;
         for hit in &mut stream.hits {
             if !matches!(hit.course, Course::Asked { .. }) {

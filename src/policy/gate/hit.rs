@@ -60,5 +60,5 @@ impl Hit {
 /// The key of a limit for the maps of this worker: fingerprints are equal for all limits of one client.
 pub(super) fn local_key(limit: usize, fingerprint: u128) -> u128 {
     // The fingerprint is uniform, so an odd multiple of the limit's number keeps two limits apart.
-    fingerprint ^ (limit as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+    fingerprint ^ u128::from((limit as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

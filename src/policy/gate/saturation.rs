@@ -67,14 +67,16 @@ impl Gate {
     /// Refuses a request with 503.
     pub(super) fn shed(
         &mut self,
-        mut stream: Stream,
+        mut stream: Box<Stream>,
         reason: ShedReason,
         retry_after_s: u64,
         now_us: u64,
     ) -> Step {
         self.counts.decide(stream.class, Decision::SaturationReject(reason));
         self.withdraw(&mut stream, now_us);
-        Step::Refuse(response::saturated(&self.policy.responses, stream.dialect, reason, retry_after_s))
+        let dialect = stream.dialect;
+        self.streams.reuse(stream);
+        Step::Refuse(response::saturated(&self.policy.responses, dialect, reason, retry_after_s))
     }
 
     /// Gives back what a request holds that does not go upstream: its place, leased tokens.
@@ -131,11 +133,13 @@ pub(super) fn number(request: &dyn Request, name: &str) -> Option<u64> {
 
 /// Digits and nothing else.
 pub(super) fn parse(digits: &[u8]) -> Option<u64> {
-    if digits.first().is_some_and(u8::is_ascii_digit) {
-        std::str::from_utf8(digits).ok()?.parse().ok()
-    } else {
-        None
+    if digits.is_empty() {
+        return None;
     }
+    digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 impl Stream {

@@ -18,6 +18,8 @@ pub(super) struct Stream {
     pub(super) ticket: Option<Ticket>,
     /// The limits it met.
     pub(super) hits: Vec<Hit>,
+    /// One of them charges or gives back after the response.
+    pub(super) has_aftermath: bool,
     pub(super) random: u64,
     /// The response, once its headers are there: status and time.
     pub(super) answered: Option<(u16, u64)>,
@@ -40,27 +42,40 @@ pub(super) enum Phase {
 // === impl Stream ===
 
 impl Stream {
-    /// A request that met nothing yet; `hits` is an empty list.
-    pub(super) fn new(class: Class, random: u64, hits: Vec<Hit>) -> Self {
+    /// A request that met nothing yet.
+    pub(super) fn new(class: Class, random: u64) -> Self {
         Stream {
             class,
             phase: Phase::Waiting,
             deadline_us: None,
             dialect: Dialect::default(),
             ticket: None,
-            hits,
+            hits: Vec::new(),
+            has_aftermath: false,
             random,
             answered: None,
         }
     }
 
-    /// Whether anything is measured, charged or given back when it is answered or ends.
-    pub(super) fn is_timed(&self) -> bool {
-        let is_plain = self.ticket.is_none() && self.deadline_us.is_none() && self.phase == Phase::Admitted;
-        !is_plain || self.hits.iter().any(|hit| hit.cost == 0 || hit.has_slot)
+    /// Becomes a request that met nothing yet; the list keeps its memory.
+    pub(super) fn restart(&mut self, class: Class, random: u64) {
+        let mut hits = std::mem::take(&mut self.hits);
+        hits.clear();
+        *self = Stream { hits, ..Stream::new(class, random) };
     }
 
-    /// Copies what an answer to the request has to know: later its headers may be gone.
+    /// The time, where it matters: when something is measured, charged or given back as the request is answered or
+    /// ends. Each look at the clock is a host call.
+    pub(super) fn time(&self, clock: impl FnOnce() -> u64) -> u64 {
+        if self.is_timed() { clock() } else { 0 }
+    }
+
+    fn is_timed(&self) -> bool {
+        let is_plain = self.ticket.is_none() && self.deadline_us.is_none() && self.phase == Phase::Admitted;
+        !is_plain || self.has_aftermath
+    }
+
+    /// Notes what an answer to the request has to know: later its headers may be gone.
     pub(super) fn hear(&mut self, request: &dyn Request) {
         let content_type = request.header("content-type");
         // As Envoy tells gRPC: `application/grpc-web` is another thing.

@@ -3,17 +3,20 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::gate::hit::Hit;
+use crate::class::Class;
 use crate::gate::stream::Stream;
 
-/// Lists of hits that are kept to be used again.
+/// Streams that are kept to be used again.
 const SPARE_MAX: usize = 256;
 
 /// Requests by the number of their context.
+///
+/// They are boxed: a request changes hands many times while it is decided about, and each time would be a copy.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    map: HashMap<u32, Stream, BuildHasherDefault<ByNumber>>,
-    spare: Vec<Vec<Hit>>,
+    map: HashMap<u32, Box<Stream>, BuildHasherDefault<ByNumber>>,
+    #[expect(clippy::vec_box, reason = "the boxes are what is used again")]
+    spare: Vec<Box<Stream>>,
 }
 
 /// Spreads numbers that the proxy hands out in order. Clients have no say in them, so nothing has to be kept secret.
@@ -23,32 +26,37 @@ struct ByNumber(u64);
 // === impl Streams ===
 
 impl Streams {
+    /// A request that met nothing yet; it is not among the others until it is inserted.
+    pub(super) fn begin(&mut self, class: Class, random: u64) -> Box<Stream> {
+        match self.spare.pop() {
+            Some(mut stream) => {
+                stream.restart(class, random);
+                stream
+            }
+            None => Box::new(Stream::new(class, random)),
+        }
+    }
+
     pub(super) fn get(&self, id: u32) -> Option<&Stream> {
-        self.map.get(&id)
+        self.map.get(&id).map(|stream| &**stream)
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
-        self.map.get_mut(&id)
+        self.map.get_mut(&id).map(|stream| &mut **stream)
     }
 
-    pub(super) fn insert(&mut self, id: u32, stream: Stream) {
+    pub(super) fn insert(&mut self, id: u32, stream: Box<Stream>) {
         self.map.insert(id, stream);
     }
 
-    pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
+    pub(super) fn remove(&mut self, id: u32) -> Option<Box<Stream>> {
         self.map.remove(&id)
     }
 
-    /// An empty list of hits, an old one if there is one.
-    pub(super) fn hits(&mut self) -> Vec<Hit> {
-        self.spare.pop().unwrap_or_default()
-    }
-
-    /// Takes back the list of a request that is over.
-    pub(super) fn reuse(&mut self, mut hits: Vec<Hit>) {
+    /// Takes back a request that is over.
+    pub(super) fn reuse(&mut self, stream: Box<Stream>) {
         if self.spare.len() < SPARE_MAX {
-            hits.clear();
-            self.spare.push(hits);
+            self.spare.push(stream);
         }
     }
 }

@@ -23,14 +23,13 @@ const MODE_SALT: usize = 1 << 20;
 
 impl Gate {
     /// Decides about the limits that the request meets, or asks.
-    pub(super) fn decide(&mut self, request: &dyn Request, id: u32, mut stream: Stream, now_us: u64) -> Step {
+    pub(super) fn decide(&mut self, request: &dyn Request, id: u32, mut stream: Box<Stream>, now_us: u64) -> Step {
         for nth in 0..self.scratch.met().len() {
             if let Some(met) = self.scratch.met().get(nth).copied() {
                 self.meet(&met, request, &mut stream, now_us);
             }
         }
         if stream.hits.iter().any(Hit::is_refused) {
-            stream.hear(request);
             return self.limit(stream, now_us);
         }
         let is_asked = |hit: &Hit| matches!(hit.course, Course::Asked { .. });
@@ -38,21 +37,15 @@ impl Gate {
         // themselves when all agree.
         if stream.hits.iter().any(is_asked) {
             if !self.take_local(&mut stream, true, now_us) {
-                stream.hear(request);
                 return self.limit(stream, now_us);
             }
             self.spend(&mut stream, now_us);
             if stream.hits.iter().any(is_asked) {
-                stream.hear(request);
                 return self.ask(id, stream, now_us);
             }
         }
         if !self.take_local(&mut stream, false, now_us) {
-            stream.hear(request);
             return self.limit(stream, now_us);
-        }
-        if stream.hits.iter().any(|hit| hit.standing.is_some_and(|standing| standing.delay_us > 0)) {
-            stream.hear(request);
         }
         self.pass(id, stream, now_us)
     }
@@ -124,6 +117,7 @@ impl Gate {
         if !enforced {
             self.shadow(&mut hit, stream, now_us);
         }
+        stream.has_aftermath |= hit.cost == 0 || hit.has_slot;
         stream.hits.push(hit);
     }
 
@@ -187,7 +181,7 @@ impl Gate {
     }
 
     /// Puts the request's take into the next batch; without a way to the shim, falls back at once.
-    fn ask(&mut self, id: u32, mut stream: Stream, now_us: u64) -> Step {
+    fn ask(&mut self, id: u32, mut stream: Box<Stream>, now_us: u64) -> Step {
         let Some(way) = &mut self.shim else { return self.fall_back(id, stream, now_us) };
         let mut asks = Vec::with_capacity(stream.hits.len());
         let mut slots = false;
@@ -221,8 +215,10 @@ impl Gate {
     }
 
     /// All limits agree: the request goes on, at once or when its turn comes.
-    pub(super) fn pass(&mut self, id: u32, mut stream: Stream, now_us: u64) -> Step {
+    pub(super) fn pass(&mut self, id: u32, mut stream: Box<Stream>, now_us: u64) -> Step {
+        let mut delay_us = 0;
         for hit in &stream.hits {
+            delay_us = hit.standing.map_or(0, |standing| standing.delay_us).max(delay_us);
             match hit.course {
                 Course::Paid => {
                     self.counts.limit(hit.limit, LimitEvent::Allowed);
@@ -232,8 +228,6 @@ impl Gate {
                 Course::Open | Course::Emergency | Course::Refused | Course::Shadow => {}
             }
         }
-        let delay_us =
-            stream.hits.iter().filter_map(|hit| hit.standing).map(|s| s.delay_us).max().unwrap_or(0);
         if delay_us == 0 {
             return self.admit(id, stream);
         }

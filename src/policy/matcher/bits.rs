@@ -45,6 +45,12 @@ impl Bits {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
+    /// Makes this set what two others share, without a new allocation when it was as large before.
+    pub(super) fn set_intersection(&mut self, a: &Bits, b: &Bits) {
+        self.words.clear();
+        self.words.extend(a.words.iter().zip(&b.words).map(|(a, b)| a & b));
+    }
+
     /// Makes this set a copy of another, without a new allocation when it was as large before.
     pub(super) fn copy_from(&mut self, other: &Bits) {
         self.words.clone_from(&other.words);

@@ -13,13 +13,50 @@ pub struct Field {
     /// Lower case.
     pub name: &'static str,
     /// Visible ASCII.
-    pub value: Cow<'static, str>,
+    pub value: Value,
+}
+
+/// The value of a response field. Most are numbers, which need no memory of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Digits.
+    Number(Decimal),
+    /// Anything else.
+    Text(Cow<'static, str>),
 }
 
 impl Field {
     /// A field.
-    pub fn new(name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(name: &'static str, value: impl Into<Value>) -> Self {
         Field { name, value: value.into() }
+    }
+}
+
+impl Value {
+    /// As it is sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Value::Number(decimal) => decimal.as_bytes(),
+            Value::Text(text) => text.as_bytes(),
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Value::Number(Decimal::new(number))
+    }
+}
+
+impl From<&'static str> for Value {
+    fn from(text: &'static str) -> Self {
+        Value::Text(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text.into())
     }
 }
 
@@ -28,11 +65,11 @@ impl Field {
 ///
 /// `upstream` reads a field that the response already has. Those stay, unless ours are tighter: an intermediary
 /// must not loosen what the origin has said. Without any standing there are no fields: they are never invented.
-pub fn rate_limit_fields<'a>(
+pub fn rate_limit_fields<'a, 'u>(
     styles: &[FieldStyle],
     held: impl Iterator<Item = Held<'a>> + Clone,
-    upstream: impl Fn(&str) -> Option<Vec<u8>>,
-    mut set: impl FnMut(&'static str, &str),
+    upstream: impl Fn(&str) -> Option<Cow<'u, [u8]>>,
+    mut set: impl FnMut(&'static str, Value),
 ) {
     let Some((tightest, standing)) = tightest(held.clone()) else { return };
     let quota = tightest.quota;
@@ -55,19 +92,19 @@ pub fn rate_limit_fields<'a>(
             FieldStyle::Triple | FieldStyle::XRateLimit => {
                 let values = [quota.requests(), remaining, reset_s];
                 for (name, value) in names.iter().zip(values) {
-                    set(name, Decimal::new(value).as_str());
+                    set(name, value.into());
                 }
             }
             FieldStyle::Draft11 | FieldStyle::Draft12 => {
                 let (left, until) = if *style == FieldStyle::Draft11 { ("r", "t") } else { ("a", "w") };
                 let policies: Vec<&str> = held.clone().map(|held| held.quota.policy_item()).collect();
-                set("ratelimit-policy", &policies.join(", "));
+                set("ratelimit-policy", policies.join(", ").into());
                 let mut item = format!("\"{}\";{left}={remaining}", quota.name());
                 // An effective window of nothing says nothing, and draft -12 wants it positive.
                 if reset_s > 0 {
                     item.push_str(&format!(";{until}={reset_s}"));
                 }
-                set("ratelimit", &item);
+                set("ratelimit", item.into());
             }
         }
     }
@@ -75,12 +112,17 @@ pub fn rate_limit_fields<'a>(
 
 /// Of the refusing limits the one that takes longest; if none refuses, the one with least left.
 fn tightest<'a>(held: impl Iterator<Item = Held<'a>>) -> Option<(Held<'a>, Standing)> {
-    let told = held.filter(|held| held.is_known);
-    told.filter_map(|held| held.standing.map(|standing| (held, standing))).min_by_key(|(_, standing)| {
-        let wait_us = if standing.allowed { standing.reset_us } else { standing.retry_after_us };
-        let left = if standing.allowed { standing.remaining } else { 0 };
-        (standing.allowed, left, std::cmp::Reverse(wait_us))
-    })
+    let told = held.filter(|held| held.is_known).filter_map(|held| Some((held, held.standing?)));
+    told.reduce(|one, other| if is_tighter(&other.1, &one.1) { other } else { one })
+}
+
+fn is_tighter(one: &Standing, other: &Standing) -> bool {
+    match (one.allowed, other.allowed) {
+        (false, false) => other.retry_after_us < one.retry_after_us,
+        (true, true) if one.remaining == other.remaining => other.reset_us < one.reset_us,
+        (true, true) => one.remaining < other.remaining,
+        (refused, _) => !refused,
+    }
 }
 
 // === impl FieldStyle ===

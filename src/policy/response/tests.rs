@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use super::*;
 use crate::limit::{Algorithm, Concurrency, FixedWindow, Rate, SlidingWindow, TokenBucket};
 use crate::policy::{Body, FieldStyle};
@@ -31,14 +33,19 @@ fn held(quota: &Quota, standing: Option<Standing>) -> Held<'_> {
 /// The fields that are set in a response which has what `upstream` reads.
 fn set(styles: &[FieldStyle], held: &[Held<'_>], upstream: impl Fn(&str) -> Option<Vec<u8>>) -> Vec<Field> {
     let mut fields = Vec::new();
+    let upstream = |name: &str| upstream(name).map(Cow::Owned);
     rate_limit_fields(styles, held.iter().copied(), upstream, |name, value| {
-        fields.push(Field::new(name, value.to_owned()));
+        fields.push(Field { name, value });
     });
     fields
 }
 
+fn text(value: &Value) -> &str {
+    std::str::from_utf8(value.as_bytes()).unwrap()
+}
+
 fn field<'a>(fields: &'a [Field], name: &str) -> Option<&'a str> {
-    let mut values = fields.iter().filter(|field| field.name == name).map(|field| &*field.value);
+    let mut values = fields.iter().filter(|field| field.name == name).map(|field| text(&field.value));
     let value = values.next();
     assert_eq!(values.next(), None, "two values of {name}");
     value
@@ -154,7 +161,7 @@ fn every_style_on_an_allowed_response() {
         ),
     ] {
         let fields = set(&[style], &held, |_| None);
-        let pairs: Vec<(&str, &str)> = fields.iter().map(|f| (f.name, &*f.value)).collect();
+        let pairs: Vec<(&str, &str)> = fields.iter().map(|f| (f.name, text(&f.value))).collect();
         assert_eq!(pairs, expected);
     }
 }
