@@ -23,7 +23,13 @@ const MODE_SALT: usize = 1 << 20;
 
 impl Gate {
     /// Decides about the limits that the request meets, or asks.
-    pub(super) fn decide(&mut self, request: &dyn Request, id: u32, mut stream: Box<Stream>, now_us: u64) -> Step {
+    pub(super) fn decide(
+        &mut self,
+        request: &dyn Request,
+        id: u32,
+        mut stream: Box<Stream>,
+        now_us: u64,
+    ) -> Step {
         for nth in 0..self.scratch.met().len() {
             if let Some(met) = self.scratch.met().get(nth).copied() {
                 self.meet(&met, request, &mut stream, now_us);

@@ -100,13 +100,7 @@ impl Refusal<'_> {
         fields.push(Field::new("content-type", "application/grpc"));
         fields.push(Field::new("grpc-status", u64::from(grpc_status)));
         fields.push(Field::new("grpc-message", message));
-        Response {
-            status: 200,
-            grpc_status: Some(grpc_status),
-            fields,
-            body: String::new(),
-            details,
-        }
+        Response { status: 200, grpc_status: Some(grpc_status), fields, body: String::new(), details }
     }
 
     /// Limit names are `[a-z0-9_-]`, so nothing here needs escaping.

@@ -17,9 +17,6 @@ use crate::rig::shim::Shim;
 /// Connections of the measurements, in this order; the second is the one that ratios are made of.
 pub(crate) const CONNECTIONS: [usize; 3] = [1, 32, 256];
 
-/// Different keys, where the number is not what is measured.
-pub(crate) const KEYS: u64 = 1_000;
-
 /// Where everything is, and how long things take.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
@@ -78,10 +75,11 @@ impl Bench<'_> {
         let shim = if system.needs_shim() { Some(Shim::start(self.folder).await?) } else { None };
         let services = system.services(self.echo, shim.as_ref().map(Shim::service));
         let gateway = self.start(system.filters()?, system.backend(self.echo), services, shim).await?;
-        gateway.warm_up().await?;
+        let keys = system.keys();
+        gateway.warm_up(keys).await?;
         let mut points = Vec::new();
         for connections in CONNECTIONS {
-            points.push(gateway.measure(connections, KEYS, self.length).await?);
+            points.push(gateway.measure(connections, keys, self.length).await?);
         }
         let start_ms = gateway.envoy.start_took().as_secs_f64() * 1_000.0;
         Ok(Round { system: system.name(), points, start_ms })
@@ -95,7 +93,7 @@ impl Bench<'_> {
         services: Vec<Service>,
         shim: Option<Shim>,
     ) -> anyhow::Result<Gateway> {
-        let config = Config { workers: 1, filters, backend, services, admin_port: None };
+        let config = Config { workers: 1, filters, backend, services, admin_port: None, aside: None };
         Ok(Gateway { envoy: Envoy::start("envoy", self.folder, &config).await?, shim })
     }
 }
@@ -104,8 +102,8 @@ impl Bench<'_> {
 
 impl Gateway {
     /// Compilers have compiled, connections are open, every key of a denied system has been refused once.
-    pub(crate) async fn warm_up(&self) -> anyhow::Result<()> {
-        self.run(32, KEYS, Duration::from_millis(700)).await.map(drop)
+    pub(crate) async fn warm_up(&self, keys: u64) -> anyhow::Result<()> {
+        self.run(32, keys, Duration::from_millis(700)).await.map(drop)
     }
 
     /// One measurement.

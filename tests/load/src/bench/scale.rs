@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::round::{Bench, KEYS, Point};
+use super::round::{Bench, Point};
 use super::system::{System, many_limits};
 use crate::rig::shim::Shim;
 
@@ -50,7 +50,7 @@ pub(crate) async fn keys(
             let shim = if system.needs_shim() { Some(Shim::start(bench.folder).await?) } else { None };
             let services = system.services(bench.echo, shim.as_ref().map(Shim::service));
             let gateway = bench.start(system.filters()?, system.backend(bench.echo), services, shim).await?;
-            gateway.warm_up().await?;
+            gateway.warm_up(system.keys()).await?;
             let envoy_rss_before = gateway.rss_bytes();
             let first = gateway.measure(32, n, bench.length).await?;
             let all = Duration::from_secs_f64(n as f64 / first.rps).min(longest);
@@ -71,12 +71,12 @@ pub(crate) async fn keys(
 pub(crate) async fn limits(bench: &Bench<'_>) -> anyhow::Result<Vec<Scaled>> {
     let mut curve = Vec::new();
     for n in LIMITS {
-        let filters = many_limits(n)?;
-        let gateway = bench.start(filters, System::Local.backend(bench.echo), Vec::new(), None).await?;
-        gateway.warm_up().await?;
+        let (system, filters) = (System::Local, many_limits(n)?);
+        let gateway = bench.start(filters, system.backend(bench.echo), Vec::new(), None).await?;
+        gateway.warm_up(system.keys()).await?;
         let envoy_rss_before = gateway.rss_bytes();
-        let point = gateway.measure(32, KEYS, bench.length).await?;
-        let (system, envoy_rss_half) = (System::Local.name(), point.envoy_rss);
+        let point = gateway.measure(32, system.keys(), bench.length).await?;
+        let (system, envoy_rss_half) = (system.name(), point.envoy_rss);
         curve.push(Scaled { system, n: n as u64, point, envoy_rss_before, envoy_rss_half });
     }
     Ok(curve)

@@ -68,6 +68,12 @@ impl System {
         }
     }
 
+    /// Different keys that ask. A denial is remembered for half a second, then somebody asks again: of few keys, few
+    /// requests in a hundred.
+    pub(crate) fn keys(self) -> u64 {
+        if self == System::Denied { 16 } else { 1_000 }
+    }
+
     pub(crate) fn needs_shim(self) -> bool {
         matches!(self, System::Leased | System::Shared | System::SharedFive | System::Denied)
     }
@@ -83,7 +89,7 @@ impl System {
     /// Where callouts go; `echo` is the port of the lean upstream.
     pub(crate) fn services(self, echo: u16, shim: Option<Service>) -> Vec<Service> {
         match self {
-            System::Callout => vec![Service { name: CALLOUT, port: echo, is_http2: false }],
+            System::Callout => vec![Service { name: CALLOUT, port: echo }],
             _ => shim.into_iter().collect(),
         }
     }

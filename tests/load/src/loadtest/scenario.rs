@@ -26,6 +26,8 @@ pub(crate) struct Scenario {
     pub(crate) quota_per_tenant: Option<u32>,
     /// Nobody answers for the admin endpoint.
     pub(crate) admin_blocked: bool,
+    /// When the VM that leads goes away, without a word to the others, seconds.
+    pub(crate) leader_lost_s: Option<f64>,
     /// Systems that it is run with.
     pub(crate) systems: &'static [System],
 }
@@ -81,6 +83,7 @@ pub(crate) fn all(pace: Pace, is_quick: bool) -> Vec<Scenario> {
         Scenario::storm(pace, "retry_after", Retries { honour_retry_after: true, ..STORM }),
         Scenario::elephant(pace),
         Scenario { admin_blocked: true, systems: OURS, ..Scenario::steady(pace, "admin_blocked", 2.0) },
+        Scenario::leaderless(pace),
         Scenario::quota(pace),
         Scenario {
             transport: Transport::Http2 { connections: 1 },
@@ -138,8 +141,15 @@ impl Scenario {
             workers: 2,
             quota_per_tenant: None,
             admin_blocked: false,
+            leader_lost_s: None,
             systems: OURS,
         }
+    }
+
+    /// The VM that leads goes when a third of the measurement is over.
+    fn leaderless(pace: Pace) -> Scenario {
+        let lost_s = pace.warm_s + pace.settle_s + pace.hold_s / 3.0;
+        Scenario { leader_lost_s: Some(lost_s), ..Scenario::steady(pace, "leader_lost", 5.0) }
     }
 
     /// From calm to five times capacity and back.

@@ -93,6 +93,22 @@ impl System {
         }
     }
 
+    /// Our own filter aside from the traffic, where it leads until it is taken away: the younger configuration does.
+    ///
+    /// # Errors
+    ///
+    /// The filter was not built.
+    pub(crate) fn aside(self, scenario: &Scenario) -> anyhow::Result<Option<Value>> {
+        if scenario.leader_lost_s.is_none() {
+            return Ok(None);
+        }
+        let mut policy = policy::of(self, scenario);
+        if let Some(overload) = policy.pointer_mut("/overload").and_then(Value::as_object_mut) {
+            overload.insert("retry_after_max".into(), "61s".into());
+        }
+        Ok(Some(filter::wasm_aside("sluicegate", &artifact::filter()?, &policy.to_string())))
+    }
+
     /// The filters before the router.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::ensure;
 use tokio::time::Instant;
 
 use super::pace::{CAPACITY, SERVERS, SERVICE_MS};
@@ -94,6 +95,7 @@ impl Bench {
             backend: system.backend(upstream.port()),
             services: shim.iter().map(Shim::service).collect(),
             admin_port: if scenario.admin_blocked { Some(port::free()?) } else { None },
+            aside: system.aside(scenario)?,
         };
         let envoy = Envoy::start("envoy", folder, &config).await?;
         Ok(Bench { upstream, envoy, _shim: shim })
@@ -108,6 +110,17 @@ impl Bench {
             }
             anyhow::Ok(())
         };
+        let loss = async {
+            if let Some(lost_s) = scenario.leader_lost_s {
+                // Envoy drains a listener for a second before it lets go of its VMs.
+                tokio::time::sleep_until(start + Duration::from_secs_f64((lost_s - 1.0).max(0.0))).await;
+                let leaders = self.leaders()?;
+                self.envoy.take_aside_away()?;
+                tokio::time::sleep_until(start + Duration::from_secs_f64(scenario.seconds())).await;
+                ensure!(leaders < self.leaders()?, "the leader was not lost");
+            }
+            anyhow::Ok(())
+        };
         let accounts = async {
             let mut spans = Vec::new();
             for segment in &scenario.segments {
@@ -119,8 +132,13 @@ impl Bench {
             }
             anyhow::Ok(spans)
         };
-        let (spans, ()) = tokio::try_join!(accounts, changes)?;
+        let (spans, (), ()) = tokio::try_join!(accounts, changes, loss)?;
         Ok(spans)
+    }
+
+    /// How often a VM has begun to lead.
+    fn leaders(&self) -> anyhow::Result<usize> {
+        Ok(self.envoy.log()?.matches("this worker polls Envoy's stats").count())
     }
 
     async fn account(&self) -> anyhow::Result<Account> {

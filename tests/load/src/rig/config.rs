@@ -1,5 +1,7 @@
 //! Envoy's bootstrap configuration, as JSON.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 /// Everything that differs between the systems under test.
@@ -15,6 +17,8 @@ pub(crate) struct Config {
     pub(crate) services: Vec<Service>,
     /// Where the cluster `admin` leads; Envoy's own admin endpoint unless a scenario blocks it.
     pub(crate) admin_port: Option<u16>,
+    /// A filter in a listener of its own, which takes no requests and can be taken away.
+    pub(crate) aside: Option<Value>,
 }
 
 /// What stands behind the gateway.
@@ -33,7 +37,6 @@ pub(crate) enum Backend {
 pub(crate) struct Service {
     pub(crate) name: &'static str,
     pub(crate) port: u16,
-    pub(crate) is_http2: bool,
 }
 
 /// Name of the protected cluster.
@@ -50,24 +53,44 @@ const UNBOUNDED: u32 = 1_000_000;
 // === impl Config ===
 
 impl Config {
-    /// The bootstrap document.
-    pub(crate) fn bootstrap(&self, port: u16, admin_port: u16) -> Value {
+    /// The bootstrap document; what stands aside is in a file of its own, which Envoy watches.
+    pub(crate) fn bootstrap(&self, port: u16, admin_port: u16, aside: &Path) -> Value {
         let mut clusters = vec![cluster(ADMIN, self.admin_port.unwrap_or(admin_port), UNBOUNDED, UNBOUNDED)];
         clusters.extend(self.backend.cluster());
-        clusters.extend(self.services.iter().map(|service| {
-            let cluster = cluster(service.name, service.port, UNBOUNDED, UNBOUNDED);
-            if service.is_http2 { http2(cluster) } else { cluster }
-        }));
-        json!({
+        clusters.extend(
+            self.services.iter().map(|service| cluster(service.name, service.port, UNBOUNDED, UNBOUNDED)),
+        );
+        let mut bootstrap = json!({
             "admin": {"address": address(admin_port)},
-            "static_resources": {"listeners": [self.listener(port)], "clusters": clusters},
-        })
+            "static_resources": {"listeners": [self.listener("ingress", port, &self.filters)], "clusters": clusters},
+        });
+        if let (Some(_), Some(fields)) = (&self.aside, bootstrap.as_object_mut()) {
+            let watched = json!({"lds_config": {"path_config_source": {"path": aside}}});
+            fields.insert("dynamic_resources".into(), watched);
+            // Whoever watches must have a name.
+            fields.insert("node".into(), json!({"id": "rig", "cluster": "rig"}));
+        }
+        bootstrap
     }
 
-    fn listener(&self, port: u16) -> Value {
+    /// The watched file, with the listener of what stands aside or without.
+    pub(crate) fn listeners(&self, is_there: bool) -> Value {
+        let listener = |filter: &Value| {
+            let mut listener = self.listener("aside", 0, std::slice::from_ref(filter));
+            if let Some(fields) = listener.as_object_mut() {
+                fields.insert("@type".into(), "type.googleapis.com/envoy.config.listener.v3.Listener".into());
+                fields.insert("bind_to_port".into(), false.into());
+            }
+            listener
+        };
+        let resources: Vec<Value> = self.aside.iter().filter(|_| is_there).map(listener).collect();
+        json!({"resources": resources})
+    }
+
+    fn listener(&self, name: &str, port: u16, filters: &[Value]) -> Value {
         let router =
             typed("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router", json!({}));
-        let mut filters = self.filters.clone();
+        let mut filters = filters.to_vec();
         filters.push(router);
         let manager = json!({
             "stat_prefix": "ingress",
@@ -83,7 +106,7 @@ impl Config {
             "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             manager,
         );
-        json!({"name": "ingress", "address": address(port), "filter_chains": [{"filters": [manager]}]})
+        json!({"name": name, "address": address(port), "filter_chains": [{"filters": [manager]}]})
     }
 }
 
@@ -168,10 +191,11 @@ mod tests {
             workers: 2,
             filters: vec![typed("x", "y.Z", json!({}))],
             backend: Backend::Http1 { port: 1, connections: Some(20), pending: None },
-            services: vec![Service { name: SHIM, port: 2, is_http2: true }],
+            services: vec![Service { name: SHIM, port: 2 }],
             admin_port: None,
+            aside: None,
         };
-        let bootstrap = config.bootstrap(3, 4);
+        let bootstrap = config.bootstrap(3, 4, Path::new("aside.json"));
         let at = |pointer: &str| bootstrap.pointer(pointer).unwrap().clone();
         let clusters = "/static_resources/clusters";
         assert_eq!(at(&format!("{clusters}/1/circuit_breakers/thresholds/0/max_connections")), 20);

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use serde_json::Value;
 
 use super::config::Config;
 use super::process::{Process, Usage};
@@ -18,6 +19,8 @@ pub(crate) struct Envoy {
     process: Process,
     port: u16,
     start_took: Duration,
+    config: Config,
+    aside: PathBuf,
 }
 
 // === impl Envoy ===
@@ -32,16 +35,20 @@ impl Envoy {
         let (port, admin_port) = (port::free()?, port::free()?);
         fs::create_dir_all(folder)?;
         let file = folder.join(format!("{name}.json"));
-        let bootstrap = config.bootstrap(port, admin_port);
+        let aside = std::path::absolute(folder.join(format!("{name}.aside.json")))?;
+        place(&aside, &config.listeners(true))?;
+        let bootstrap = config.bootstrap(port, admin_port, &aside);
         fs::write(&file, format!("{bootstrap:#}")).with_context(|| file.display().to_string())?;
         let mut command = Command::new(artifact::envoy()?);
         command.arg("-c").arg(&file);
-        command.args(["--use-dynamic-base-id", "--log-level", "warning", "--concurrency"]);
+        // What is taken away goes as soon as it can.
+        command.args(["--use-dynamic-base-id", "--drain-time-s", "1"]);
+        command.args(["--log-level", "warning", "--component-log-level", "wasm:info", "--concurrency"]);
         command.arg(config.workers.to_string());
         let started = Instant::now();
         let mut process = Process::start(name, folder, command)?;
         ready(&mut process, admin_port, "/ready").await?;
-        Ok(Envoy { process, port, start_took: started.elapsed() })
+        Ok(Envoy { process, port, start_took: started.elapsed(), config: config.clone(), aside })
     }
 
     /// Where it serves.
@@ -57,6 +64,31 @@ impl Envoy {
     pub(crate) fn usage(&self) -> Usage {
         self.process.usage()
     }
+
+    /// Takes the filter away that stands aside: a second later its VMs are gone.
+    ///
+    /// # Errors
+    ///
+    /// The watched file cannot be written.
+    pub(crate) fn take_aside_away(&self) -> anyhow::Result<()> {
+        place(&self.aside, &self.config.listeners(false))
+    }
+
+    /// The log so far.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(crate) fn log(&self) -> std::io::Result<String> {
+        self.process.log()
+    }
+}
+
+/// Envoy looks at a watched file when it is moved to its place.
+fn place(file: &Path, document: &Value) -> anyhow::Result<()> {
+    let new = file.with_extension("new");
+    fs::write(&new, format!("{document:#}")).with_context(|| new.display().to_string())?;
+    fs::rename(&new, file).with_context(|| file.display().to_string())
 }
 
 /// The version of the Envoy that would be started.

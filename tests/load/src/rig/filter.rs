@@ -25,6 +25,17 @@ pub(crate) fn wasm(name: &str, module: &Path, configuration: &str) -> Value {
     typed(name, "envoy.extensions.filters.http.wasm.v3.Wasm", json!({"config": plugin}))
 }
 
+/// The same module in VMs of its own, which share what they know with those of [`wasm`].
+pub(crate) fn wasm_aside(name: &str, module: &Path, configuration: &str) -> Value {
+    let mut filter = wasm(name, module, configuration);
+    // The same VM id, but another configuration of the VM, makes another VM.
+    if let Some(vm) = filter.pointer_mut("/typed_config/config/vm_config").and_then(Value::as_object_mut) {
+        let value = json!({"@type": "type.googleapis.com/google.protobuf.StringValue", "value": "aside"});
+        vm.insert("configuration".into(), value);
+    }
+    filter
+}
+
 /// Envoy's own token bucket, `rate` a second for the whole process, with a tenth of a second of burst.
 pub(crate) fn local_ratelimit(rate: f64) -> Value {
     const FILLS_PER_S: f64 = 20.0;

@@ -48,9 +48,18 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// What it has printed.
+    ///
+    /// # Errors
+    ///
+    /// Its log cannot be read.
+    pub(crate) fn log(&self) -> std::io::Result<String> {
+        fs::read_to_string(&self.log)
+    }
+
     /// The last lines of its log.
     pub(crate) fn log_end(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.log().unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n")
     }

@@ -39,7 +39,7 @@ impl Shim {
 
     /// The cluster that leads to it.
     pub(crate) fn service(&self) -> Service {
-        Service { name: SHIM, port: self.port, is_http2: true }
+        Service { name: SHIM, port: self.port }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
