@@ -34,7 +34,7 @@ if [ ! -e $small ] || [ "$(cat $stamp 2>/dev/null)" != "$built" ]; then
     rm -f $small $stamp
     graph >$small.json
     wasm-metadce --all-features --graph-file $small.json -o $small.dce $dir/deps/sluicegate_filter.wasm >/dev/null &&
-        wasm-opt -O3 --strip-debug --strip-producers --all-features -o $small $small.dce || {
+        wasm-opt -O4 --strip-debug --strip-producers --all-features -o $small $small.dce || {
         say "binaryen could not read the module; keeping it as rustc made it"
         exit 0
     }

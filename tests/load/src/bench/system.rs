@@ -68,10 +68,16 @@ impl System {
         }
     }
 
-    /// Different keys that ask. A denial is remembered for half a second, then somebody asks again: of few keys, few
-    /// requests in a hundred.
+    /// Different keys that ask, where their number is not what is measured.
     pub(crate) fn keys(self) -> u64 {
-        if self == System::Denied { 16 } else { 1_000 }
+        match self {
+            // A denial is remembered for half a second, then somebody asks again: of few keys, few requests in a
+            // hundred.
+            System::Denied => 16,
+            // A lease lives for a second, and pays for keys that are asked for often meanwhile.
+            System::Leased => 100,
+            _ => 1_000,
+        }
     }
 
     pub(crate) fn needs_shim(self) -> bool {
