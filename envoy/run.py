@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -22,7 +23,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PORTS = {
     "ENVOY_PORT": (10000, "the gateway"),
     "ADMIN_PORT": (9901, "Envoy's admin"),
-    "SHIM_PORT": (8090, "the shim"),
     "SHIM_ADMIN_PORT": (8091, "the shim's admin"),
     "UPSTREAM_PORT": (8080, "the sample upstream"),
 }
@@ -32,6 +32,8 @@ START_SECONDS = 30
 # A Redis that is not ours may be away; the demo then shows what happens without it.
 STORE_SECONDS = 2
 STOP_SECONDS = 12
+# Where envoy.yaml expects the shim.
+SHIM_SOCKET = "/run/sluicegate/shim.sock"
 LINES_A_SECOND = 8
 
 
@@ -110,6 +112,8 @@ class Chain:
         self.ports = read_ports()
         self.folder = ROOT / "target" / "run" / str(self.ports["ENVOY_PORT"])
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Not in that folder: the path of a socket has room for about a hundred characters.
+        self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="sluicegate-"))
 
     def start(self, name: str, command: list, env: dict | None = None) -> Child:
         """Starts one process."""
@@ -139,6 +143,7 @@ class Chain:
         """Ends everything that was started, last first."""
         for child in reversed(self.children):
             child.stop()
+        shutil.rmtree(self.sockets, ignore_errors=True)
 
 
 def die_with_parent() -> None:
@@ -222,13 +227,14 @@ def start_redis(chain: Chain) -> tuple[str, str]:
 
 
 def envoy_config(chain: Chain) -> pathlib.Path:
-    """envoy/envoy.yaml, with our ports in the place of its own."""
+    """envoy/envoy.yaml, with our ports and our socket in the place of its own."""
     text = (ROOT / "envoy" / "envoy.yaml").read_text()
-    defaults = {"ENVOY_PORT": "10000", "ADMIN_PORT": "9901", "SHIM_PORT": "8090", "UPSTREAM_PORT": "8080"}
+    defaults = {"ENVOY_PORT": "10000", "ADMIN_PORT": "9901", "UPSTREAM_PORT": "8080"}
     for variable, default in defaults.items():
         text = text.replace(f"port_value: {default}}}", f"port_value: <{variable}>}}")
     for variable in defaults:
         text = text.replace(f"<{variable}>", str(chain.ports[variable]))
+    text = text.replace(SHIM_SOCKET, str(chain.sockets / "shim.sock"))
     path = chain.folder / "envoy.yaml"
     path.write_text(text)
     return path
@@ -241,7 +247,7 @@ def start(chain: Chain) -> str:
     url, store = start_redis(chain)
 
     chain.start("upstream", [str(native / "sluicegate-load"), "upstream", "--listen", local["UPSTREAM_PORT"]])
-    command = ["serve", "--listen", local["SHIM_PORT"], "--admin-listen", local["SHIM_ADMIN_PORT"]]
+    command = ["serve", "--listen", f"unix:{chain.sockets / 'shim.sock'}", "--admin-listen", local["SHIM_ADMIN_PORT"]]
     # The URL may hold a password, which does not belong on a command line.
     chain.start("shim", [str(native / "sluicegate"), *command], {"SLUICEGATE_STORE": url})
     chain.wait("the sample upstream", answers(f"http://{local['UPSTREAM_PORT']}/healthz"))

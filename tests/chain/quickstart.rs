@@ -17,9 +17,9 @@ use crate::rig::{Chain, by, eventually, row, statuses};
 /// The shipped Envoy. Only the wait for decisions is longer: a busy machine is no outage.
 fn start(upstream: Upstream) -> Chain {
     let redis = Redis::start(&[]);
-    let shim = Shim::patient(&redis.url());
+    let shim = Shim::patient_on_socket(&redis.url());
     shim.wait_ready();
-    let setup = Setup::shipped(upstream.address()).shim(shim.address());
+    let setup = Setup::shipped(upstream.address()).shim_socket(shim.socket());
     let envoy = setup.edit("timeout: 50ms", "timeout: 3s").start();
     Chain { envoy, shim, redis, upstream }
 }

@@ -51,20 +51,28 @@ impl Shim {
 
     /// Starts one with further arguments; a `--listen` among them wins over a free port.
     pub fn with(store: &str, arguments: &[&str]) -> Shim {
-        Shim::launch(store, arguments, Vec::new())
+        Shim::launch(folder(), store, arguments, Vec::new())
+    }
+
+    /// Starts a patient one that listens on a socket file.
+    pub fn patient_on_socket(store: &str) -> Shim {
+        let folder = folder();
+        let listen = format!("unix:{}", socket_in(&folder).display());
+        let arguments: Vec<&str> = PATIENT.into_iter().chain(["--listen", &listen]).collect();
+        Shim::launch(folder, store, &arguments, Vec::new())
     }
 
     /// Starts one on the memory store that gets only so many file descriptors.
     pub fn with_descriptors(n: usize) -> Shim {
-        Shim::launch("memory", &[], vec![(DESCRIPTORS.into(), n.to_string())])
+        Shim::launch(folder(), "memory", &[], vec![(DESCRIPTORS.into(), n.to_string())])
     }
 
     /// Starts a patient one that lives by this clock.
     pub fn with_clock(clock: &Clock, store: &str) -> Shim {
-        Shim::launch(store, &PATIENT, clock.environment())
+        Shim::launch(folder(), store, &PATIENT, clock.environment())
     }
 
-    fn launch(store: &str, arguments: &[&str], environment: Vec<(String, String)>) -> Shim {
+    fn launch(folder: TempDir, store: &str, arguments: &[&str], environment: Vec<(String, String)>) -> Shim {
         let [address, admin] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let mut all: Vec<String> =
             ["serve", "--store", store, "--admin-token", ADMIN_TOKEN].map(Into::into).into();
@@ -74,7 +82,6 @@ impl Shim {
             all.extend(["--listen".into(), address.to_string()]);
         }
         all.extend(arguments.iter().map(|&argument| argument.into()));
-        let folder = tempfile::tempdir().expect("a temporary directory");
         let child = spawn(&all, &environment, folder.path());
         let mut shim = Shim { child, arguments: all, environment, address, admin, folder };
         shim.wait_alive();
@@ -84,6 +91,11 @@ impl Shim {
     /// Where filters ask, unless `--listen` says otherwise.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The file of [`Shim::patient_on_socket`].
+    pub fn socket(&self) -> PathBuf {
+        socket_in(&self.folder)
     }
 
     /// Where operators ask.
@@ -194,6 +206,14 @@ impl Drop for Shim {
 /// Runs the binary to its end: for commands other than `serve`, and for faults that end it.
 pub fn run(arguments: &[&str]) -> Output {
     Command::new(binary()).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn socket_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("shim.sock")
 }
 
 fn spawn(arguments: &[String], environment: &[(String, String)], folder: &Path) -> Child {

@@ -1,7 +1,8 @@
 //! The price of Wasm alone: a filter that reads two headers and passes. What the benchmark compares with.
 //!
-//! With the name of a cluster as its configuration it makes one callout for each request and passes when it is
-//! answered: what a filter without batches, leases or memory costs.
+//! Its configuration makes it do the least of something else: `deny` answers every request as a denial is answered, and
+//! `callout` with the name of a cluster makes one callout for each request and passes when it is answered, which is
+//! what a filter without batches, leases or memory costs.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -19,12 +20,34 @@ mod start {
 
 #[derive(Default)]
 struct Root {
-    cluster: Option<Rc<str>>,
+    task: Task,
 }
 
 struct Request {
-    cluster: Option<Rc<str>>,
+    task: Task,
 }
+
+/// What is done with a request.
+#[derive(Clone, Default)]
+enum Task {
+    #[default]
+    Pass,
+    Deny,
+    /// Ask this cluster.
+    Callout(Rc<str>),
+}
+
+/// As many fields and octets as our filter answers.
+const DENIAL: [(&str, &str); 7] = [
+    ("retry-after", "3600"),
+    ("cache-control", "no-store"),
+    ("x-envoy-ratelimited", "true"),
+    ("ratelimit-limit", "1"),
+    ("ratelimit-remaining", "0"),
+    ("ratelimit-reset", "3600"),
+    ("content-type", "application/problem+json"),
+];
+const DENIAL_BODY: &[u8] = &[b'x'; 200];
 
 /// Longest wait for a callout.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -36,12 +59,17 @@ impl Context for Root {}
 impl RootContext for Root {
     fn on_configure(&mut self, _: usize) -> bool {
         let text = self.get_plugin_configuration().and_then(|bytes| String::from_utf8(bytes).ok());
-        self.cluster = text.filter(|cluster| !cluster.is_empty()).map(Rc::from);
+        let text = text.unwrap_or_default();
+        self.task = match text.split_once(' ') {
+            Some(("callout", cluster)) => Task::Callout(cluster.into()),
+            _ if text == "deny" => Task::Deny,
+            _ => Task::Pass,
+        };
         true
     }
 
     fn create_http_context(&self, _: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Request { cluster: self.cluster.clone() }))
+        Some(Box::new(Request { task: self.task.clone() }))
     }
 
     fn get_type(&self) -> Option<ContextType> {
@@ -61,11 +89,19 @@ impl HttpContext for Request {
     fn on_http_request_headers(&mut self, _: usize, _: bool) -> Action {
         let path = self.get_http_request_header_bytes(":path");
         black_box((path, self.get_http_request_header_bytes("x-api-key")));
-        let Some(cluster) = &self.cluster else { return Action::Continue };
-        let headers = vec![(":method", "GET"), (":path", "/"), (":authority", "callout")];
-        match self.dispatch_http_call(cluster, headers, None, Vec::new(), TIMEOUT) {
-            Ok(_) => Action::Pause,
-            Err(_) => Action::Continue,
+        match &self.task {
+            Task::Pass => Action::Continue,
+            Task::Deny => {
+                self.send_http_response(429, DENIAL.to_vec(), Some(DENIAL_BODY));
+                Action::Pause
+            }
+            Task::Callout(cluster) => {
+                let headers = vec![(":method", "GET"), (":path", "/"), (":authority", "callout")];
+                match self.dispatch_http_call(cluster, headers, None, Vec::new(), TIMEOUT) {
+                    Ok(_) => Action::Pause,
+                    Err(_) => Action::Continue,
+                }
+            }
         }
     }
 }

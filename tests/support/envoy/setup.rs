@@ -1,7 +1,7 @@
 //! What an Envoy is to run with, and its start.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,21 @@ pub struct Setup {
     /// `None` is the shipped one.
     policy: Option<String>,
     workers: u32,
-    shim: SocketAddr,
+    shim: Door,
     upstream: SocketAddr,
     edits: Vec<(String, String)>,
     is_dynamic: bool,
 }
+
+/// Where the shim listens.
+#[derive(Clone, Debug)]
+enum Door {
+    Port(SocketAddr),
+    Socket(PathBuf),
+}
+
+/// Where the shipped configuration expects it.
+const SHIPPED_DOOR: &str = "pipe: {path: /run/sluicegate/shim.sock}";
 
 // === impl Setup ===
 
@@ -38,14 +48,21 @@ impl Setup {
 
     /// The shipped configuration with the shipped policy.
     pub fn shipped(upstream: SocketAddr) -> Setup {
-        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let nobody = Door::Port(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         Setup { policy: None, workers: 2, shim: nobody, upstream, edits: Vec::new(), is_dynamic: false }
     }
 
     /// Where the shim listens.
     #[must_use]
     pub fn shim(mut self, address: SocketAddr) -> Setup {
-        self.shim = address;
+        self.shim = Door::Port(address);
+        self
+    }
+
+    /// The socket file that the shim listens on.
+    #[must_use]
+    pub fn shim_socket(mut self, path: PathBuf) -> Setup {
+        self.shim = Door::Socket(path);
         self
     }
 
@@ -137,13 +154,8 @@ impl Setup {
 
     /// The whole configuration; a dynamic listener is written to `folder`.
     fn render(&self, folder: &Path, address: SocketAddr, admin: SocketAddr) -> String {
-        let ports = [
-            (10_000, address.port()),
-            (9_901, admin.port()),
-            (8_090, self.shim.port()),
-            (8_080, self.upstream.port()),
-        ];
-        let shipped = Template::shipped();
+        let ports = [(10_000, address.port()), (9_901, admin.port()), (8_080, self.upstream.port())];
+        let shipped = Template::shipped().edit(SHIPPED_DOOR, &self.shim.address());
         let edited = self.edits.iter().fold(shipped, |template, (from, to)| template.edit(from, to));
         let template = edited.ports(&ports).module(&wasm());
         let template = match &self.policy {
@@ -160,6 +172,20 @@ impl Setup {
         std::fs::write(&new, listener).unwrap();
         std::fs::rename(&new, &file).unwrap();
         template.into_string()
+    }
+}
+
+// === impl Door ===
+
+impl Door {
+    /// As Envoy writes it.
+    fn address(&self) -> String {
+        match self {
+            Door::Port(address) => {
+                format!("socket_address: {{address: {}, port_value: {}}}", address.ip(), address.port())
+            }
+            Door::Socket(path) => format!("pipe: {{path: {}}}", path.display()),
+        }
     }
 }
 

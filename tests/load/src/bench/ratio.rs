@@ -49,8 +49,13 @@ pub(crate) fn ratios(rounds: &[Vec<Round>]) -> BTreeMap<&'static str, f64> {
             Some((name, of_rounds(rounds, MANY, over, under, |a, b| rate(a) / rate(b))?))
         })
         .collect();
-    let denied = of_rounds(rounds, MANY, System::Denied, System::Direct, |a, b| cpu(a) / cpu(b));
-    ratios.extend(denied.map(|ratio| ("denied_cpu_vs_direct_response", ratio)));
+    let denials = [
+        ("denied_cpu_vs_direct_response", System::Denied),
+        ("noop_denied_cpu_vs_direct_response", System::NoopDenied),
+    ];
+    ratios.extend(denials.into_iter().filter_map(|(name, over)| {
+        Some((name, of_rounds(rounds, MANY, over, System::Direct, |a, b| cpu(a) / cpu(b))?))
+    }));
     ratios
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum System {
     Noop,
     /// A Wasm filter that makes one callout for each request and passes.
     Callout,
+    /// A Wasm filter that answers 429 to everything.
+    NoopDenied,
     /// Envoy's own token bucket, never empty.
     LocalRatelimit,
     /// Ours, each Envoy by itself.
@@ -39,11 +41,12 @@ const PLENTY: u32 = 1_000_000_000;
 // === impl System ===
 
 impl System {
-    pub(crate) const ALL: [System; 10] = [
+    pub(crate) const ALL: [System; 11] = [
         System::Direct,
         System::Plain,
         System::Noop,
         System::Callout,
+        System::NoopDenied,
         System::LocalRatelimit,
         System::Local,
         System::Leased,
@@ -59,6 +62,7 @@ impl System {
             System::Plain => "plain",
             System::Noop => "noop_wasm",
             System::Callout => "callout_each",
+            System::NoopDenied => "noop_denied",
             System::LocalRatelimit => "local_ratelimit",
             System::Local => "local",
             System::Leased => "leased",
@@ -106,12 +110,13 @@ impl System {
     ///
     /// A module was not built.
     pub(crate) fn filters(self) -> anyhow::Result<Vec<Value>> {
-        let noop = |cluster| anyhow::Ok(vec![filter::wasm("noop", &artifact::noop()?, cluster)]);
+        let noop = |task: &str| anyhow::Ok(vec![filter::wasm("noop", &artifact::noop()?, task)]);
         let ours = |limits| sluicegate(&policy(limits));
         match self {
             System::Direct | System::Plain => Ok(Vec::new()),
             System::Noop => noop(""),
-            System::Callout => noop(CALLOUT),
+            System::Callout => noop(&format!("callout {CALLOUT}")),
+            System::NoopDenied => noop("deny"),
             System::LocalRatelimit => Ok(vec![filter::local_ratelimit(f64::from(PLENTY))]),
             System::Local => ours(vec![limit("local", &json!("local"))]),
             System::Leased => ours(vec![limit("leased", &json!({"leased": {"size": 1_000, "for": "1s"}}))]),
