@@ -37,7 +37,7 @@ enum Task {
     Callout(Rc<str>),
 }
 
-/// As many fields and octets as our filter answers.
+/// As many fields as our filter answers, and about as many octets.
 const DENIAL: [(&str, &str); 7] = [
     ("retry-after", "3600"),
     ("cache-control", "no-store"),
