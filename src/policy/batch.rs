@@ -133,6 +133,15 @@ struct Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
+// === impl Take ===
+
+impl Take {
+    /// One that no request waits for.
+    pub fn aside(purpose: Purpose, ask: Ask, slot: Option<u64>) -> Self {
+        Take { purpose, asks: vec![ask], slot, deadline_us: u64::MAX }
+    }
+}
+
 // === impl Batcher ===
 
 impl Batcher {

@@ -19,7 +19,7 @@ pub struct Denials {
     keys: Bounded<Denial>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Denial {
     /// What the refused request would have cost: a cheaper one may still pass.
     cost: u64,
@@ -49,7 +49,7 @@ impl Denials {
             reset_at_us: now_us.saturating_add(standing.reset_us),
             remaining: standing.remaining,
         };
-        self.keys.insert(key, until_us.min(now_us.saturating_add(RECHECK_US)), denial, now_us);
+        self.keys.insert(key, until_us.min(now_us.saturating_add(RECHECK_US)), denial);
     }
 
     /// How the key stands, if it is known that `cost` tokens would be refused.

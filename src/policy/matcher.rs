@@ -6,7 +6,7 @@
 //! ```text
 //! let class = matcher.classify(request, random, &mut scratch);    // exempt? how important?
 //! matcher.meet(request, &mut scratch);                            // which limits, whose keys
-//! for met in scratch.met() { … matcher.wire_key(met, …) … }
+//! for met in scratch.met() { … matcher.wire_key(met.limit, …) … }
 //! ```
 //!
 //! Both steps see the same request; the first can be enough (exempt, or shed), and then reads no key. A header or
@@ -86,7 +86,6 @@ pub struct Met {
     pub variant: Variant,
     /// Whom it counts.
     pub key: Key,
-    list: usize,
 }
 
 /// Whom a limit counts.
@@ -237,9 +236,10 @@ impl Matcher {
         &self.variants
     }
 
-    /// The key for the wire, of a limit in [`Scratch::met`] of the request at hand.
-    pub fn wire_key(&self, met: &Met, scratch: &mut Scratch) -> WireKey {
-        self.keys.wire_key(met.list, &mut scratch.keys, &scratch.memo)
+    /// The key for the wire, of a limit in [`Scratch::met`] of the request at hand, by its number.
+    pub fn wire_key(&self, limit: usize, scratch: &mut Scratch) -> WireKey {
+        let list = self.limits.get(limit).map_or(usize::MAX, |subject| subject.key);
+        self.keys.wire_key(list, &mut scratch.keys, &scratch.memo)
     }
 
     /// One identity of the request at hand, for cohorts and fair shares; `None` if it has no value.
@@ -355,7 +355,7 @@ impl Matcher {
             (true, WhenMissing::Skip) => return None,
             (true, WhenMissing::Deny) => Key::Refused,
         };
-        Some(Met { limit, variant, key, list: subject.key })
+        Some(Met { limit, variant, key })
     }
 }
 

@@ -73,7 +73,7 @@ fn limit(
     if met.key == Key::Refused {
         return writeln!(out, "  refused with 429: its key is missing, and when_missing is deny");
     }
-    let key = matcher.wire_key(met, scratch);
+    let key = matcher.wire_key(met.limit, scratch);
     writeln!(out, "  key: {}/{}/{}", policy.namespace, limit.name, key.as_str())?;
     let numbers = serde_json::to_string(&WireAlgorithm::from(algorithm))?;
     writeln!(out, "  numbers: {numbers}")

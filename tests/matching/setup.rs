@@ -185,7 +185,9 @@ impl Examiner {
     pub(crate) fn wire_keys(&mut self, request: &FakeRequest) -> Vec<String> {
         self.examine(request);
         let met = self.scratch.met().to_vec();
-        met.iter().map(|met| self.matcher.wire_key(met, &mut self.scratch).as_str().to_owned()).collect()
+        met.iter()
+            .map(|met| self.matcher.wire_key(met.limit, &mut self.scratch).as_str().to_owned())
+            .collect()
     }
 }
 

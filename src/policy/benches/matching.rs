@@ -126,7 +126,7 @@ fn matching(c: &mut Criterion) {
             matcher.classify(black_box(request), 7, &mut scratch);
             matcher.meet(request, &mut scratch);
             for met in scratch.met().to_vec() {
-                black_box(matcher.wire_key(&met, &mut scratch));
+                black_box(matcher.wire_key(met.limit, &mut scratch));
             }
         });
     });

@@ -3,6 +3,7 @@
 use crate::batch::{Answered, BatchId, Malformed, Purpose, Take};
 use crate::breaker::Change;
 use crate::count::LimitEvent;
+use crate::denial::RECHECK_US;
 use crate::gate::hit::Course;
 use crate::gate::stream::Phase;
 use crate::gate::take::is_concurrency;
@@ -90,13 +91,18 @@ impl Gate {
                         let surplus = standing.granted.saturating_sub(own);
                         self.leases.grant(ask.local_key, surplus, for_us, standing, now_us);
                     }
-                    None => self.leases.refuse(ask.local_key, now_us),
+                    None => {
+                        let retry_after_us = standing.map_or(0, |standing| standing.retry_after_us);
+                        self.leases.refuse(ask.local_key, retry_after_us.min(RECHECK_US), now_us);
+                    }
                 }
             }
             let slots =
                 self.policy.limits.get(ask.limit).is_some_and(|limit| is_concurrency(&limit.algorithm));
-            // A slot may be given back at any moment, so a denial says nothing about the next one.
-            if let Some(standing) = standing.filter(|standing| !standing.allowed && !slots) {
+            // A slot may be given back at any moment, so a denial says nothing about the next one. Nor does one of a
+            // refill: there are tokens left in the lease.
+            let tells = !slots && take.purpose != Purpose::Refill;
+            if let Some(standing) = standing.filter(|standing| !standing.allowed && tells) {
                 self.denials.insert(ask.local_key, ask.at_least, standing, now_us);
             }
         }

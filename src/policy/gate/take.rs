@@ -7,7 +7,7 @@ use crate::gate::hit::{Course, Hit, local_key};
 use crate::gate::saturation::number;
 use crate::gate::stream::{Phase, Stream};
 use crate::gate::{Gate, Step};
-use crate::lease::Spend;
+use crate::lease::{Spend, Terms};
 use crate::limit::{Algorithm, Cost, Enforce, Limit};
 use crate::matcher::{Key, Met, drawn};
 use crate::mode::Mode;
@@ -107,18 +107,13 @@ impl Gate {
             }
             return;
         }
+        let is_leased = matches!(limit.enforce, Enforce::Leased { .. }) && enforced && cost > 0;
         if !is_local {
             hit.course = Course::Asked { block: 0 };
-        }
-        // The digest costs as much as everything else together: a lease with tokens does without.
-        let is_paid = match limit.enforce {
-            Enforce::Leased { size, .. } if enforced && cost > 0 => {
-                self.leases.suffices(hit.local_key, cost, size, now_us)
+            // The digest costs as much as everything else together: a lease with tokens does without.
+            if !is_leased {
+                hit.wire_key = Some(self.matcher.wire_key(met.limit, &mut self.scratch));
             }
-            _ => false,
-        };
-        if !is_local && !is_paid {
-            hit.wire_key = Some(self.matcher.wire_key(met, &mut self.scratch));
         }
         if !enforced {
             self.shadow(&mut hit, stream, now_us);
@@ -137,51 +132,42 @@ impl Gate {
             && way.breaker.admit(now_us)
         {
             let ask = ask(hit, key, None);
-            let take = Take {
-                purpose: Purpose::Shadow,
-                asks: vec![ask],
-                slot: Some(stream.slot()),
-                deadline_us: u64::MAX,
-            };
             // A full queue loses a count in shadow mode, no more.
-            let _ = way.batcher.push(take);
+            let _ = way.batcher.push(Take::aside(Purpose::Shadow, ask, Some(stream.slot())));
         }
         hit.course = Course::Shadow;
     }
 
-    /// Pays from leases where there are tokens.
+    /// Pays from leases where there are tokens, and finds the keys to ask with where there are none.
     fn spend(&mut self, stream: &mut Stream, now_us: u64) {
         let Some(way) = &mut self.shim else { return };
         for hit in &mut stream.hits {
-            let Some(Limit { enforce: Enforce::Leased { size, .. }, .. }) = self.policy.limits.get(hit.limit)
-            else {
-                continue;
-            };
-            if hit.cost == 0 || hit.course != (Course::Asked { block: 0 }) {
+            if hit.wire_key.is_some() || !matches!(hit.course, Course::Asked { .. }) {
                 continue;
             }
-            let answer_us = 2 * way.timeout_us;
-            match self.leases.spend(hit.local_key, hit.cost, *size, answer_us, now_us) {
-                Spend::Spent { standing, refill } => {
+            let enforce = self.policy.limits.get(hit.limit).map(|limit| &limit.enforce);
+            let Some(&Enforce::Leased { size, for_us }) = enforce else { continue };
+            let terms = Terms { size, for_us, answer_us: 2 * way.timeout_us };
+            let spend = self.leases.spend(hit.local_key, hit.cost, terms, now_us);
+            let key = match spend {
+                Spend::Spent { refill: 0, .. } => None,
+                _ => Some(self.matcher.wire_key(hit.limit, &mut self.scratch)),
+            };
+            match (spend, key) {
+                (Spend::Spent { standing, refill }, key) => {
                     hit.course = Course::Paid;
                     hit.standing = Some(standing);
-                    if refill > 0
-                        && let Some(key) = hit.wire_key
-                        && way.breaker.admit(now_us)
-                    {
+                    if let Some(key) = key.filter(|_| way.breaker.admit(now_us)) {
                         let ask = Ask { cost: refill, at_least: 1, own: Some(0), ..ask(hit, key, None) };
-                        let take = Take {
-                            purpose: Purpose::Refill,
-                            asks: vec![ask],
-                            slot: None,
-                            deadline_us: u64::MAX,
-                        };
                         // Without a refill the lease runs dry, and the next request asks.
-                        let _ = way.batcher.push(take);
+                        let _ = way.batcher.push(Take::aside(Purpose::Refill, ask, None));
                     }
                 }
-                Spend::Ask => hit.course = Course::Asked { block: (*size).max(hit.cost) },
-                Spend::Asked => {}
+                (Spend::Ask, key) => {
+                    hit.course = Course::Asked { block: size.max(hit.cost) };
+                    hit.wire_key = key;
+                }
+                (Spend::Asked, key) => hit.wire_key = key,
             }
         }
     }
